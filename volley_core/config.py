@@ -96,7 +96,7 @@ class ConnectorConfig(BaseModel):
             hint = did_you_mean(name, self._builders())
             raise AttributeError(f"{type(self).__name__!r} has no method {name!r}. {hint}")
 
-        def with_value(value: Any = True) -> Self:
+        def with_value(value: Any) -> Any:
             kept = {key: getattr(self, key) for key in self.model_fields_set}
             return type(self)(**(kept | {field: value}))
 
@@ -130,7 +130,7 @@ with warnings.catch_warnings():
         )
         state_location: str | None = Field(
             None,
-            description="Where the source keeps what it must remember: a path or s3://, az:// or gs:// address of its own.",
+            description="Where the source keeps what it must remember, alone: a path or s3://, az://, gs:// address.",
         )
         delivery: Literal["exactly-once", "at-least-once"] = Field(
             "exactly-once",

@@ -1,0 +1,1 @@
+"""A directory as blob store, queue and sink."""

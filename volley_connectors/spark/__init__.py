@@ -1,0 +1,1 @@
+"""Runs Volley connectors inside Spark."""
