@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from volley_core.config import canonical
+from volley_core.names import canonical
 
 
 @dataclass(frozen=True, slots=True)

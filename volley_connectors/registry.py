@@ -7,13 +7,14 @@ used, and one that fails to import spoils no other.
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import EntryPoint, entry_points
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from volley_connectors.known import KNOWN, find_known
-from volley_core.config import ConnectorConfig, canonical, did_you_mean
 from volley_core.errors import (
     AmbiguousConnectorError,
     BrokenConnectorError,
@@ -21,6 +22,10 @@ from volley_core.errors import (
     MissingConnectorError,
     UnknownConnectorError,
 )
+from volley_core.names import canonical, did_you_mean
+
+if TYPE_CHECKING:
+    from volley_core.config import ConnectorConfig
 
 KINDS = ("sources", "sinks", "notification_sources", "blob_readers", "decoders")
 DISABLE_VARIABLE = "VOLLEY_DISABLE_CONNECTORS"
@@ -40,7 +45,7 @@ class Installed:
         """Import the connector's class."""
         try:
             loaded: type[Any] = self.entry_point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise BrokenConnectorError(
                 f"The {_singular(self.kind)} {self.name!r} of package {self.distribution} {self.version} is installed "
                 f"but cannot be imported ({type(error).__name__}: {error}). Reinstall or remove {self.distribution}, "
@@ -49,14 +54,20 @@ class Installed:
         return loaded
 
 
+def disabled() -> set[str]:
+    """The names, in canonical spelling, that the environment tells Volley to hide."""
+    names = os.environ.get(DISABLE_VARIABLE, "").split(",")
+    return {canonical(name.strip()) for name in names if name.strip()}
+
+
 def installed(kind: str) -> list[Installed]:
     """Every connector of this kind that is installed and not disabled, duplicates included, by name."""
-    disabled = {canonical(name) for name in os.environ.get(DISABLE_VARIABLE, "").split(",") if name.strip()}
+    hidden = disabled()
     found = {
         # A checkout that is on the path and installed too shows its metadata twice.
         (point.name, point.value, point.dist.name if point.dist else ""): point
-        for point in entry_points(group=f"volley.{kind}")
-        if canonical(point.name.strip()) not in disabled
+        for point in _entry_points(tuple(sys.path)).select(group=f"volley.{kind}")
+        if canonical(point.name) not in hidden
     }
     rows = [
         Installed(
@@ -69,6 +80,12 @@ def installed(kind: str) -> list[Installed]:
         for point in found.values()
     ]
     return sorted(rows, key=lambda row: (row.name, row.distribution))
+
+
+@lru_cache(maxsize=8)
+def _entry_points(path: tuple[str, ...]) -> Any:
+    """What the packages on the path register. Reading all metadata takes 10 ms, which every task would pay again."""
+    return entry_points()
 
 
 def find(kind: str, name: str) -> Installed:
@@ -109,6 +126,9 @@ def _not_found(kind: str, name: str, rows: list[Installed]) -> ConfigError:
     what = _singular(kind)
     here = f"(installed: {', '.join(row.name for row in rows) or 'none'})"
     known = find_known(kind, name)
+    if canonical(name) in disabled():
+        then = f" If it is missing then, run: {known.install}" if known is not None and known.released else ""
+        return MissingConnectorError(f"The {what} {name!r} is hidden {here}. Take it out of {DISABLE_VARIABLE}.{then}")
     if known is not None and not known.released:
         return MissingConnectorError(f"The {what} {known.name!r} is not part of this version of Volley yet {here}.")
     if known is not None:

@@ -6,34 +6,25 @@ command-line help and generated docs.
 
 from __future__ import annotations
 
-import difflib
 import json
-import types
-import typing
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, ClassVar, Literal, Self, get_args, get_origin
+from typing import Any, ClassVar, Literal, Self
 
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, SecretBytes, SecretStr, ValidationError
 from pydantic.fields import FieldInfo
 
+from volley_core.annotations import accepts, is_model, is_secret, plain_types
 from volley_core.errors import ConfigError
+from volley_core.names import canonical as canonical
+from volley_core.names import did_you_mean as did_you_mean
 from volley_core.schema import ArrowSchema, format_schema
 from volley_core.units import ByteSize
 
-
-def canonical(name: str) -> str:
-    """An option's name without case, underscores and hyphens: Spark lower-cases options, people spell them freely."""
-    return name.replace("_", "").replace("-", "").lower()
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """The end of an error about a misspelt name: the nearest known one, else all of them."""
-    names = sorted(known)
-    by_canonical = {canonical(k): k for k in names}
-    near = difflib.get_close_matches(canonical(name), by_canonical, n=1, cutoff=0.6)
-    return f"Did you mean {by_canonical[near[0]]!r}?" if near else f"Known: {', '.join(names) or 'none'}."
+_REDACTED_BY_SPARK = re.compile("secret|password|token", re.IGNORECASE)
+"""Options whose names Spark hides in plans and logs by itself, whatever its settings."""
 
 
 class ConnectorConfig(BaseModel):
@@ -49,12 +40,25 @@ class ConnectorConfig(BaseModel):
         required = [name for name, field in cls.model_fields.items() if field.is_required()]
         if len(args) > len(required):
             raise ConfigError(f"{cls.__name__} takes {len(required)} values by position, got {len(args)}.")
-        values = dict(zip(required, args, strict=False)) | kwargs
+        values = dict(zip(required, args, strict=False))
+        for name in values.keys() & kwargs.keys():
+            raise ConfigError(f"Option {name!r} of {cls.__name__} is given twice: by position and by name.")
+        values |= kwargs
         _refuse_unknown(cls, values)
         try:
             super().__init__(**values)
         except ValidationError as error:
             raise ConfigError(_explain(cls, error)) from None
+
+    @classmethod
+    def __pydantic_init_subclass__(cls, **kwargs: Any) -> None:
+        super().__pydantic_init_subclass__(**kwargs)
+        for name, field in cls.model_fields.items():
+            if plain_types(field.annotation) & {SecretStr, SecretBytes} and not _REDACTED_BY_SPARK.search(name):
+                raise TypeError(
+                    f"{cls.__name__}.{name} is a secret, but Spark would print it in query plans: it hides an option "
+                    "only if its name holds 'secret', 'password' or 'token'. Rename it."
+                )
 
     @classmethod
     def from_options(cls, options: Mapping[str, Any]) -> Self:
@@ -64,19 +68,27 @@ class ConnectorConfig(BaseModel):
         """
         fields = {canonical(name): name for name in cls.model_fields}
         values: dict[str, Any] = {}
+        parts: dict[str, dict[str, Any]] = {}
         spelled: dict[str, str] = {}
         for key, value in options.items():
             head, dot, rest = key.partition(".")
             name = fields.get(canonical(head))
-            if name is None or (dot and not _accepts(cls.model_fields[name], dict)):
+            if name is None or (dot and not accepts(cls.model_fields[name], dict)):
                 raise ConfigError(f"Unknown option {key!r}. {did_you_mean(key, cls.model_fields)}")
             if dot:
-                values.setdefault(name, {})[rest] = value
+                parts.setdefault(name, {})[rest] = value
             elif spelled.get(name, key) != key:
                 raise ConfigError(f"Options {spelled[name]!r} and {key!r} are the same; give one.")
             else:
                 spelled[name] = key
                 values[name] = _from_text(value, cls.model_fields[name]) if isinstance(value, str) else value
+        for name, part in parts.items():
+            whole = values.get(name, {})
+            if not isinstance(whole, Mapping):
+                raise ConfigError(
+                    f"Option {name!r} is given by key ({name}.{next(iter(part))}) and as a text; give one."
+                )
+            values[name] = {**whole, **part}
         return cls(**values)
 
     def to_options(self) -> dict[str, str]:
@@ -154,15 +166,6 @@ class SinkConfig(ConnectorConfig):
     )
 
 
-def is_secret(field: FieldInfo) -> bool:
-    """Whether a field's value, or a value inside it, must never be shown."""
-    return _holds_secret(field.annotation)
-
-
-def _holds_secret(annotation: Any) -> bool:
-    return annotation in (SecretStr, SecretBytes) or any(_holds_secret(part) for part in get_args(annotation))
-
-
 def _refuse_unknown(cls: type[ConnectorConfig], values: Mapping[str, Any]) -> None:
     for name in values:
         if name not in cls.model_fields:
@@ -181,49 +184,43 @@ def _explain(cls: type[ConnectorConfig], error: ValidationError) -> str:
         # A value that may be a secret is never repeated, also not inside pydantic's own sentence.
         shown = "" if field is None or is_secret(field) else f" = {detail['input']!r}"
         reason = detail["msg"].removeprefix("Value error, ")
-        problems.append(f"Option {path!r}{shown}: {reason}." if path else f"{reason}.")
+        reason += "" if reason.endswith((".", "?")) else "."
+        problems.append(f"Option {path!r}{shown}: {reason}" if path else reason)
     return " ".join(problems)
 
 
-def _accepts(field: FieldInfo, wanted: type) -> bool:
-    return wanted in _plain_types(field.annotation)
-
-
-def _plain_types(annotation: Any) -> set[Any]:
-    """The classes that an annotation is made of: `dict[str, str] | None` gives dict and NoneType."""
-    origin = get_origin(annotation)
-    if origin in (typing.Union, types.UnionType):
-        return set().union(*(_plain_types(part) for part in get_args(annotation)))
-    if origin is typing.Annotated:
-        return _plain_types(get_args(annotation)[0])
-    return {origin or annotation}
-
-
 def _from_text(text: str, field: FieldInfo) -> Any:
-    kinds = _plain_types(field.annotation)
-    if str in kinds or not kinds & {dict, list, tuple, set, frozenset}:
+    kinds = plain_types(field.annotation)
+    model = any(is_model(kind) for kind in kinds)
+    if str in kinds or not (model or kinds & {dict, list, tuple, set, frozenset}):
         return text
     if text.lstrip()[:1] in ("{", "["):
         try:
             return json.loads(text)
         except ValueError:
             return text
-    return text if dict in kinds else [part.strip() for part in text.split(",") if part.strip()]
+    return text if model or dict in kinds else [part.strip() for part in text.split(",") if part.strip()]
 
 
 def _to_text(value: Any) -> str:
+    plain = _plain(value)
+    if isinstance(plain, str):
+        return plain
+    return json.dumps(plain) if isinstance(plain, bool | dict | list) else str(plain)
+
+
+def _plain(value: Any) -> Any:
+    """A value as JSON has it, secrets opened also where they are nested: pydantic's own dump would mask them."""
     if isinstance(value, SecretStr | SecretBytes):
         value = value.get_secret_value()
     if isinstance(value, bytes):
         return value.decode()
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, BaseModel):
-        return value.model_dump_json()
     if isinstance(value, pa.Schema):
         return format_schema(value)
+    if isinstance(value, BaseModel):
+        return {name: _plain(getattr(value, name)) for name in sorted(value.model_fields_set)}
     if isinstance(value, Mapping):
-        return json.dumps({key: _to_text(item) for key, item in value.items()})
+        return {key: _plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple | set | frozenset):
-        return json.dumps([_to_text(item) for item in value])
-    return str(value)
+        return [_plain(item) for item in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else str(value)

@@ -210,7 +210,8 @@ class PreparedSink(Sink, Protocol):
     def prepare(self, schema: pa.Schema) -> None:
         """Check that the target can take this schema, and make the target if need be.
 
-        Called on the driver before a query's first task; raises ConfigError if the query cannot work. Safe to repeat.
+        Called on the driver before a query's first task, for a batch write after `begin`; raises ConfigError if the
+        query cannot work. Safe to repeat.
         """
         ...
 

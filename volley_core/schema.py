@@ -88,12 +88,7 @@ class _Ddl:
     def schema(self) -> pa.Schema:
         if not self._tokens:
             raise ValueError("the schema is empty; write for example 'id bigint, name string'")
-        fields = self._fields(end=None)
-        names = [field.name for field in fields]
-        doubled = {name for name in names if names.count(name) > 1}
-        if doubled:
-            raise ValueError(f"column {sorted(doubled)[0]!r} appears twice in schema {self._text!r}")
-        return pa.schema(fields)
+        return pa.schema(self._fields(end=None))
 
     def _fields(self, end: str | None) -> list[pa.Field]:
         fields = [self._field()]
@@ -102,10 +97,16 @@ class _Ddl:
             fields.append(self._field())
         if self._peek() != end:
             raise ValueError(f"expected ',' or {end or 'the end'} but found {self._peek()!r} in schema {self._text!r}")
+        names = [field.name for field in fields]
+        doubled = {name for name in names if names.count(name) > 1}
+        if doubled:
+            raise ValueError(f"column {sorted(doubled)[0]!r} appears twice in schema {self._text!r}")
         return fields
 
     def _field(self) -> pa.Field:
         name = self._next()
+        if name[0] in "<>(),:'":
+            raise ValueError(f"expected a column's name but found {name!r} in schema {self._text!r}")
         name = name[1:-1].replace("``", "`") if name.startswith("`") else name
         if self._peek() == ":":
             self._next()
@@ -154,12 +155,19 @@ class _Ddl:
         if self._peek() != "(":
             return pa.decimal128(10, 0)
         self._next()
-        precision, scale = int(self._next()), 0
+        precision, scale = self._next(), "0"
         if self._peek() == ",":
             self._next()
-            scale = int(self._next())
+            scale = self._next()
         self._expect(")")
-        return pa.decimal128(precision, scale)
+        if not (
+            precision.isdecimal() and scale.isdecimal() and 1 <= int(precision) <= 38 and int(scale) <= int(precision)
+        ):
+            raise ValueError(
+                f"decimal({precision}, {scale}) is no type in schema {self._text!r}: the precision is 1 to 38, "
+                "and the scale at most the precision"
+            )
+        return pa.decimal128(int(precision), int(scale))
 
     def _peek(self) -> str | None:
         return self._tokens[0] if self._tokens else None

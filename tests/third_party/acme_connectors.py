@@ -20,7 +20,7 @@ SCHEMA = pa.schema([("id", pa.int64()), ("text", pa.string())])
 class TickerConfig(SourceConfig):
     path: str = Field(description="A directory in which the file `rows` says how many rows there are.")
     batch: int = Field(10, description="Rows per record.")
-    api_key: SecretStr | None = Field(None, description="A secret that must never be seen.")
+    api_token: SecretStr | None = Field(None, description="A secret that must never be seen.")
     die_after_ack: bool = Field(False, description="Kill the process once, right after the first on_checkpoint.")
 
 
@@ -91,7 +91,9 @@ class Range:
         pass
 
     def latest_offset(self, start: Offset, limit: ReadLimit) -> Offset:
-        step = min(limit.max_rows or self._config.rows, (limit.max_bytes or 10**9) // 8, (limit.max_files or 10**9) * 100)
+        step = min(
+            limit.max_rows or self._config.rows, (limit.max_bytes or 10**9) // 8, (limit.max_files or 10**9) * 100
+        )
         return {"row": min(start["row"] + step, self._config.rows)}
 
     def splits(self, start: Offset, end: Offset) -> Sequence[tuple[int, int]]:
@@ -99,9 +101,8 @@ class Range:
         return [(start["row"], middle), (middle, end["row"])]
 
     def read(self, split: tuple[int, int]) -> Iterator[StreamRecord]:
-        ids = pa.array(range(*split), pa.string() if self._config.wrong_type else pa.int64())
-        # int32 and nanoseconds: not what the schema says, but what can be cast to it.
-        ids = ids if self._config.wrong_type else ids.cast(pa.int32())
+        # Text or int32, and nanoseconds: not what the schema says, but what can be cast to it.
+        ids = pa.array(range(*split), pa.int64()).cast(pa.string() if self._config.wrong_type else pa.int32())
         at = pa.array([1] * len(ids), pa.timestamp("us")).cast(pa.timestamp("ns"))
         yield StreamRecord(pa.record_batch([at, ids], names=["at", "id"]))
 
@@ -141,5 +142,11 @@ class Log:
         if not self._rows:
             return
         target = Path(self._config.path) / f"{epoch}-{context.partition}.json"
-        facts = {"query_id": context.query_id, "pid": os.getpid(), "types": self._types, "rows": self._rows}
+        facts = {"query_id": context.query_id, "executor": _executor(), "types": self._types, "rows": self._rows}
         target.write_text(json.dumps(facts, default=str))
+
+
+def _executor() -> int:
+    """The JVM that this worker serves: worker, its daemon, JVM."""
+    daemon = os.getppid()
+    return int(Path(f"/proc/{daemon}/stat").read_text().rpartition(")")[2].split()[1])

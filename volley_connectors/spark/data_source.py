@@ -13,7 +13,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from volley_connectors.spark.connection import Connection
+from volley_connectors.connection import Connection
 from volley_connectors.spark.reader import VolleyReader, VolleyStreamReader
 from volley_connectors.spark.types import spark_schema
 from volley_connectors.spark.writer import VolleyStreamWriter, VolleyWriter

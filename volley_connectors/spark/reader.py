@@ -24,7 +24,7 @@ from pyspark.sql.types import StructType
 
 from volley_connectors import hooks
 from volley_connectors.conform import Conform, check_schema
-from volley_connectors.spark.connection import Connection
+from volley_connectors.connection import Connection
 from volley_connectors.spark.types import arrow_schema
 from volley_core import Offset, SplitSource
 from volley_core import ReadLimit as VolleyReadLimit

@@ -22,7 +22,7 @@ from pyspark.sql.types import StructType
 
 from volley_connectors import hooks
 from volley_connectors.conform import Conform
-from volley_connectors.spark.connection import Connection
+from volley_connectors.connection import Connection
 from volley_connectors.spark.types import arrow_schema
 from volley_core import EpochContext, EpochSink, PreparedSink, Sink, StagingSink, StreamRecord
 
@@ -58,7 +58,9 @@ class _Writer:
 
     def prepare(self) -> None:
         """Runs on the driver before the first task."""
-        sink = self._connection.sink()
+        self._prepare(self._connection.sink())
+
+    def _prepare(self, sink: Sink) -> None:
         if isinstance(sink, PreparedSink):
             sink.prepare(arrow_schema(self._schema))
 
@@ -142,6 +144,10 @@ class VolleyWriter(_Writer, DataSourceArrowWriter):
     def __init__(self, options: dict[str, str], schema: StructType, replace: bool) -> None:
         super().__init__(options, schema, replace)
         self._write_id = f"batch-{uuid.uuid4().hex}"
+
+    def prepare(self) -> None:
+        # Unlike a stream, whose query nobody names before its tasks run, a batch knows here already what it is.
+        self._prepare(self._begun(self._context()))
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
         task = TaskContext.get()

@@ -1,1 +1,13 @@
-"""Amazon S3 and SQS."""
+"""The blob-store pattern on AWS: objects in S3, announced through an SQS queue."""
+
+from volley_blob_store_aws.credentials import AwsConfig
+from volley_blob_store_aws.s3 import S3BlobReader, S3BlobReaderConfig
+from volley_blob_store_aws.sqs import SqsNotificationSource, SqsNotificationSourceConfig
+
+__all__ = [
+    "AwsConfig",
+    "S3BlobReader",
+    "S3BlobReaderConfig",
+    "SqsNotificationSource",
+    "SqsNotificationSourceConfig",
+]

@@ -17,8 +17,8 @@ from volley_connectors.registry import find, installed, parse_config
 from volley_connectors.spool import SpoolSource
 from volley_core import ConfigError, ReadLimit, Sink, SinkConfig, Source, SourceConfig, SplitSource
 
-# Spark adds this one to a stream writer's options; the rest are the user's.
-_SPARK_OPTIONS = ("checkpointlocation",)
+# Spark adds these to a stream writer's options; the rest are the user's.
+_SPARK_OPTIONS = ("checkpointlocation", "queryname")
 _UNSAFE_OPTIONS = {
     "asyncprogresstrackingenabled": "it reports epochs as done too early, and what was read would be acknowledged",
 }

@@ -1,0 +1,208 @@
+"""The servers that the tests talk to, all on loopback: moto, which is lenient, and two that answer as told."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+import urllib.request
+import uuid
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import boto3
+import pytest
+from moto.server import ThreadedMotoServer
+
+# Given as options, so that whatever identity this machine has stays out of the tests.
+KEYS = {"region": "us-east-1", "access_key_id": "AKIATESTTESTTESTTEST", "secret_access_key": "not-a-real-secret"}
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The address of one moto server for the whole run."""
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def aws(moto: str) -> dict[str, Any]:
+    """Options that lead a connector to a moto server that holds nothing."""
+    with urllib.request.urlopen(urllib.request.Request(f"{moto}/moto-api/reset", method="POST")) as answer:
+        assert answer.status == 200
+    return {**KEYS, "endpoint_url": moto, "path_style": True}
+
+
+@pytest.fixture
+def clients(aws: dict[str, Any]) -> Iterator[Callable[[str], Any]]:
+    """Plain boto3 clients, with which a test prepares and looks."""
+    made: dict[str, Any] = {}
+
+    def client(service: str) -> Any:
+        if service not in made:
+            made[service] = boto3.client(
+                service,
+                region_name=aws["region"],
+                endpoint_url=aws["endpoint_url"],
+                aws_access_key_id=aws["access_key_id"],
+                aws_secret_access_key=aws["secret_access_key"],
+            )
+        return made[service]
+
+    yield client
+    for one in made.values():
+        one.close()
+
+
+@pytest.fixture
+def s3(clients: Callable[[str], Any]) -> Any:
+    return clients("s3")
+
+
+@pytest.fixture
+def sqs(clients: Callable[[str], Any]) -> Any:
+    return clients("sqs")
+
+
+@pytest.fixture
+def bucket(s3: Any) -> str:
+    s3.create_bucket(Bucket="landing")
+    return "landing"
+
+
+@pytest.fixture
+def queue(sqs: Any) -> str:
+    """The URL of an empty queue."""
+    url: str = sqs.create_queue(QueueName="announcements")["QueueUrl"]
+    return url
+
+
+@dataclass
+class Answer:
+    """What a scripted server says."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: dict[str, str] = field(default_factory=dict)
+    cut: int | None = None
+    """Break off after so many bytes of the body."""
+
+
+Script = Callable[[BaseHTTPRequestHandler, bytes], Answer]
+
+
+@pytest.fixture
+def scripted() -> Iterator[Callable[[Script], dict[str, Any]]]:
+    """Starts a server that answers each request by calling a function; gives the options that lead to it."""
+    servers: list[ThreadingHTTPServer] = []
+
+    def start(script: Script) -> dict[str, Any]:
+        servers.append(ThreadingHTTPServer(("127.0.0.1", 0), handler(script)))
+        threading.Thread(target=servers[-1].serve_forever, args=(0.05,), daemon=True).start()
+        return {**KEYS, "endpoint_url": f"http://127.0.0.1:{servers[-1].server_port}", "path_style": True}
+
+    yield start
+    for server in servers:
+        server.shutdown()
+        server.server_close()
+
+
+def handler(script: Script) -> type[BaseHTTPRequestHandler]:
+    class Scripted(BaseHTTPRequestHandler):
+        def answer(self) -> None:
+            answer = script(self, self.rfile.read(int(self.headers.get("Content-Length", 0))))
+            self.send_response(answer.status)
+            for name, value in {"Content-Length": str(len(answer.body)), **answer.headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if self.command != "HEAD":
+                self.wfile.write(answer.body[: answer.cut])
+
+        do_GET = do_HEAD = do_POST = answer  # noqa: N815
+
+        def log_message(self, format: str, *args: Any) -> None:
+            """Nothing: tests are quiet."""
+
+    return Scripted
+
+
+class StrictQueue:
+    """An SQS queue of the severest kind: only the newest receipt of a message in flight is worth anything.
+
+    Other servers let old receipts pass; AWS promises neither. What it counts are calls and messages.
+    """
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.bodies: dict[str, str] = {}
+        self.shows_at: dict[str, float] = {}
+        self.receipts: dict[str, str] = {}
+        self.calls: list[str] = []
+        self.failures: list[str] = []
+        """Codes with which the next batch entries fail, whatever they ask for."""
+
+    def send(self, body: str) -> str:
+        message_id = uuid.uuid4().hex
+        self.bodies[message_id] = body
+        self.shows_at[message_id] = 0
+        return message_id
+
+    def __call__(self, request: BaseHTTPRequestHandler, body: bytes) -> Answer:
+        operation = request.headers["X-Amz-Target"].partition(".")[2]
+        with self.lock:
+            self.calls.append(operation)
+            answer = getattr(self, operation)(json.loads(body))
+        return Answer(body=json.dumps(answer).encode(), headers={"Content-Type": "application/x-amz-json-1.0"})
+
+    def ReceiveMessage(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        ready = [one for one in self.bodies if self.shows_at[one] <= time.monotonic()]
+        return {"Messages": [self.hand_out(one, asked) for one in ready[: asked["MaxNumberOfMessages"]]]}
+
+    def hand_out(self, message_id: str, asked: dict[str, Any]) -> dict[str, Any]:
+        self.shows_at[message_id] = time.monotonic() + asked["VisibilityTimeout"]
+        self.receipts[message_id] = uuid.uuid4().hex
+        return {
+            "MessageId": message_id,
+            "ReceiptHandle": self.receipts[message_id],
+            "Body": self.bodies[message_id],
+        }
+
+    def DeleteMessageBatch(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        return self.batch(asked, lambda message_id, entry: self.bodies.pop(message_id))
+
+    def ChangeMessageVisibilityBatch(self, asked: dict[str, Any]) -> dict[str, Any]:  # noqa: N802
+        def change(message_id: str, entry: dict[str, Any]) -> None:
+            self.shows_at[message_id] = time.monotonic() + entry["VisibilityTimeout"]
+
+        return self.batch(asked, change)
+
+    def batch(self, asked: dict[str, Any], apply: Callable[[str, dict[str, Any]], Any]) -> dict[str, Any]:
+        entries = asked["Entries"]
+        assert 1 <= len(entries) <= 10
+        assert len({entry["Id"] for entry in entries}) == len(entries)
+        answer: dict[str, Any] = {"Successful": [], "Failed": []}
+        for entry in entries:
+            owner = next((one for one, receipt in self.receipts.items() if receipt == entry["ReceiptHandle"]), None)
+            code = self.failures.pop(0) if self.failures else self.verdict(owner)
+            if code:
+                answer["Failed"].append({"Id": entry["Id"], "Code": code, "Message": "no", "SenderFault": True})
+                continue
+            assert owner is not None
+            apply(owner, entry)
+            answer["Successful"].append({"Id": entry["Id"]})
+        return answer
+
+    def verdict(self, message_id: str | None) -> str:
+        if message_id not in self.bodies:
+            return "ReceiptHandleIsInvalid"
+        return "MessageNotInflight" if self.shows_at[message_id] <= time.monotonic() else ""
+
+
+@pytest.fixture
+def strict() -> StrictQueue:
+    return StrictQueue()

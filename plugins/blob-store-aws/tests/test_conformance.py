@@ -1,0 +1,121 @@
+"""Every class of the package against the contract that it claims to keep."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from typing import Any
+from urllib.parse import quote_plus
+
+import pytest
+from volley_blob_store_aws import (
+    S3BlobReader,
+    S3BlobReaderConfig,
+    SqsNotificationSource,
+    SqsNotificationSourceConfig,
+)
+
+from volley_core.conformance import BlobReaderSuite, NotificationSourceSuite
+
+
+def created(name: str) -> str:
+    """S3's own message about a new object."""
+    written = {"key": quote_plus(name), "size": 7, "eTag": "a191475ae2bf7db9c7e320f7da455bbb"}
+    record = {"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": "landing"}, "object": written}}
+    return json.dumps({"Records": [record]})
+
+
+class TestSqsOnMoto(NotificationSourceSuite):
+    @pytest.fixture
+    def make_source(self, aws: dict[str, Any], queue: str, sqs: Any) -> Iterator[Callable[[], SqsNotificationSource]]:
+        self.sqs, self.queue = sqs, queue
+        self.made: list[SqsNotificationSource] = []
+
+        def make() -> SqsNotificationSource:
+            config = SqsNotificationSourceConfig(
+                queue_url=queue, wait_seconds=0, visibility_seconds=self.hidden_seconds, **aws
+            )
+            self.made.append(SqsNotificationSource(config))
+            return self.made[-1]
+
+        yield make
+        for source in self.made:
+            source.close()
+
+    def announce(self, name: str) -> str:
+        self.sqs.send_message(QueueUrl=self.queue, MessageBody=created(name))
+        return f"s3://landing/{name}"
+
+    def announce_garbage(self) -> None:
+        self.sqs.send_message(QueueUrl=self.queue, MessageBody="{garbage")
+
+    def depth(self) -> int:
+        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
+        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
+        return sum(int(found[name]) for name in names)
+
+
+class TestSqsOnAStrictServer(NotificationSourceSuite):
+    @pytest.fixture
+    def make_source(self, scripted: Any, strict: Any) -> Iterator[Callable[[], SqsNotificationSource]]:
+        self.strict = strict
+        self.made: list[SqsNotificationSource] = []
+        options = scripted(strict)
+
+        def make() -> SqsNotificationSource:
+            url = f"{options['endpoint_url']}/123456789012/announcements"
+            config = SqsNotificationSourceConfig(
+                queue_url=url, wait_seconds=0, visibility_seconds=self.hidden_seconds, **options
+            )
+            self.made.append(SqsNotificationSource(config))
+            return self.made[-1]
+
+        yield make
+        for source in self.made:
+            source.close()
+
+    def announce(self, name: str) -> str:
+        self.strict.send(created(name))
+        return f"s3://landing/{name}"
+
+    def announce_garbage(self) -> None:
+        self.strict.send("{garbage")
+
+    def depth(self) -> int:
+        return len(self.strict.bodies)
+
+
+class TestS3(BlobReaderSuite):
+    versioning = ""
+
+    @pytest.fixture
+    def make_reader(self, aws: dict[str, Any], s3: Any, bucket: str) -> Iterator[Callable[[], S3BlobReader]]:
+        self.s3, self.bucket = s3, bucket
+        self.made: list[S3BlobReader] = []
+        if self.versioning:
+            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": self.versioning})
+
+        def make() -> S3BlobReader:
+            self.made.append(S3BlobReader(S3BlobReaderConfig(block_bytes="1 MiB", **aws)))
+            return self.made[-1]
+
+        yield make
+        for reader in self.made:
+            reader.close()
+
+    def put(self, name: str, data: bytes) -> None:
+        self.s3.put_object(Bucket=self.bucket, Key=name, Body=data)
+
+    def remove(self, name: str) -> None:
+        self.s3.delete_object(Bucket=self.bucket, Key=name)
+
+    def uri(self, name: str) -> str:
+        return f"s3://{self.bucket}/{name}"
+
+
+class TestS3WithVersions(TestS3):
+    versioning = "Enabled"
+
+    def remove(self, name: str) -> None:
+        for version in self.s3.list_object_versions(Bucket=self.bucket, Prefix=name)["Versions"]:
+            self.s3.delete_object(Bucket=self.bucket, Key=name, VersionId=version["VersionId"])

@@ -1,0 +1,147 @@
+"""What AWS answers, as our errors: the one place that knows AWS's error codes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from volley_core import BlobChangedError, BlobNotFoundError, ConfigError, DataError, TransientError, VolleyError
+
+INVALID_RANGE = "InvalidRange"
+STALE_RECEIPT = frozenset(
+    {
+        "ReceiptHandleIsInvalid",
+        "MessageNotInflight",
+        "AWS.SimpleQueueService.MessageNotInflight",
+        # The answer of FIFO queues to an expired receipt.
+        "InvalidParameterValue",
+    }
+)
+
+_REGION_ADVICE = (
+    "Set the option 'region' to the region of the bucket or queue{region}, and 'endpoint_url' if you use it."
+)
+_KEYS_ADVICE = "Correct or renew the credentials: the options, the profile, or what the environment provides."
+_DENIED_ADVICE = (
+    "Allow {action} to this identity. S3 gives the same answer for an object that is gone where s3:ListBucket is not "
+    "allowed."
+)
+_LATER = "Trying again later may help."
+
+_ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
+    (BlobNotFoundError, "the object is gone", "", "NoSuchKey NoSuchVersion NotFound 404"),
+    (BlobNotFoundError, "the object is gone, a delete marker took its place", "", "MethodNotAllowed 405"),
+    (BlobChangedError, "the object was overwritten after it was announced", "", "PreconditionFailed 412"),
+    (DataError, "the object is archived and must be restored before it can be read", "", "InvalidObjectState"),
+    (ConfigError, "there is no such bucket", "Correct the bucket's name, or 'endpoint_url'.", "NoSuchBucket"),
+    (
+        ConfigError,
+        "there is no such queue",
+        "Correct the option 'queue_url', 'region' or 'endpoint_url'.",
+        "QueueDoesNotExist AWS.SimpleQueueService.NonExistentQueue",
+    ),
+    (ConfigError, "access is denied", _DENIED_ADVICE, "AccessDenied AccessDeniedException AllAccessDisabled 403"),
+    (
+        ConfigError,
+        "the credentials are not accepted",
+        _KEYS_ADVICE,
+        "InvalidAccessKeyId SignatureDoesNotMatch InvalidSecurity InvalidClientTokenId UnrecognizedClientException "
+        "InvalidSignatureException IncompleteSignature MissingAuthenticationToken InvalidToken ExpiredToken "
+        "ExpiredTokenException TokenRefreshRequired",
+    ),
+    (
+        ConfigError,
+        "it is in another region",
+        _REGION_ADVICE,
+        "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException 301 307",
+    ),
+    (ConfigError, "this machine's clock is wrong", "Set the clock.", "RequestTimeTooSkewed RequestExpired"),
+    (
+        TransientError,
+        "AWS asks for fewer requests",
+        _LATER,
+        "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
+        "RequestLimitExceeded TooManyRequestsException BandwidthLimitExceeded KmsThrottled",
+    ),
+    (
+        TransientError,
+        "too many messages are in flight",
+        "Acknowledged ones make room; several queries on one queue share the limit.",
+        "OverLimit",
+    ),
+    (TransientError, "AWS could not answer", _LATER, "InternalError InternalFailure ServiceUnavailable RequestTimeout"),
+)
+_TABLE = {code: (kind, what, advice) for kind, what, advice, codes in _ROWS for code in codes.split()}
+
+_ACTIONS = {
+    "GetObject": "s3:GetObject (for a versioned bucket also s3:GetObjectVersion)",
+    "HeadObject": "s3:GetObject",
+    "ListObjectsV2": "s3:ListBucket",
+    "ListObjectVersions": "s3:ListBucketVersions",
+    "GetBucketVersioning": "s3:GetBucketVersioning (or set the option 'versioned')",
+    "ReceiveMessage": "sqs:ReceiveMessage",
+    "DeleteMessageBatch": "sqs:DeleteMessage",
+    "ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
+    "AssumeRole": "sts:AssumeRole",
+}
+
+
+@contextmanager
+def translated(doing: str) -> Iterator[None]:
+    """Raise whatever the SDK raises inside as our error. `doing` says what was being done, to what."""
+    # Not at the top: importing this package must not import the SDK.
+    from botocore.exceptions import BotoCoreError, ClientError
+
+    try:
+        yield
+    except ClientError as error:
+        raise _from_answer(error, doing) from error
+    except BotoCoreError as error:
+        raise _from_client(error, doing) from error
+
+
+def code_of(error: Any) -> str:
+    """The code of an SDK's ClientError."""
+    return str(error.response.get("Error", {}).get("Code", ""))
+
+
+def _from_answer(error: Any, doing: str) -> VolleyError:
+    code = code_of(error)
+    answer = error.response.get("ResponseMetadata", {})
+    kind, what, advice = _TABLE.get(code) or _by_status(answer.get("HTTPStatusCode", 0))
+    said = error.response.get("Error", {}).get("Message", "")
+    text = f"{doing}: {what} ({error.operation_name} answered {code}{': ' if said else ''}{said})"
+    if not advice:
+        return kind(text)
+    region = answer.get("HTTPHeaders", {}).get("x-amz-bucket-region")
+    action = _ACTIONS.get(error.operation_name, error.operation_name)
+    return kind(f"{text}. {advice.format(region=f', {region!r}' if region else '', action=action)}")
+
+
+def _by_status(status: int) -> tuple[type[VolleyError], str, str]:
+    if status >= 500 or status == 429:
+        return TransientError, "AWS could not answer", _LATER
+    return ConfigError, "AWS refuses the request", "Correct the options so that the request makes sense."
+
+
+def _from_client(error: Exception, doing: str) -> VolleyError:
+    from botocore.exceptions import (
+        CredentialRetrievalError,
+        FlexibleChecksumError,
+        HTTPClientError,
+        IncompleteReadError,
+        NoCredentialsError,
+        NoRegionError,
+    )
+
+    if isinstance(error, HTTPClientError | IncompleteReadError | FlexibleChecksumError | CredentialRetrievalError):
+        return TransientError(f"{doing}: {error}. {_LATER}")
+    if isinstance(error, NoCredentialsError):
+        return ConfigError(
+            f"{doing}: there are no credentials. Give 'profile' or 'access_key_id' and 'secret_access_key', run where "
+            "AWS provides a role, or set anonymous=true for a public bucket."
+        )
+    if isinstance(error, NoRegionError):
+        return ConfigError(f"{doing}: the region is not known. Set the option 'region', for example 'eu-central-1'.")
+    return ConfigError(f"{doing}: {error}. Correct the options 'profile', 'region', 'endpoint_url' or the credentials.")

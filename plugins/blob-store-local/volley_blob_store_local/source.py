@@ -1,0 +1,84 @@
+"""New files in a directory, as rows."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar, Literal, Self
+
+from pydantic import Field, model_validator
+
+from volley_blob_store_local.directory_queue import DirectoryQueue, DirectoryQueueConfig
+from volley_blob_store_local.paths import absolute
+from volley_blob_store_local.reader import FileBlobReader, FileBlobReaderConfig
+from volley_blob_store_local.sqlite_queue import SqliteQueue, SqliteQueueConfig
+from volley_blob_store_local.watcher import Watcher
+from volley_connectors.blob import BlobSource, BlobSourceConfig, ListingSource
+from volley_core import ConfigError, NotificationSource, Seconds
+
+_SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
+
+
+class FilesSourceConfig(BlobSourceConfig):
+    """Options of the source `files`."""
+
+    EXAMPLE = {
+        "path": "/data/in",
+        "format": "json",
+        "schema": "id bigint, name string",
+        "state_location": "/data/state",
+    }
+
+    path: str = Field(min_length=1, description="The directory whose files are read, with all its subdirectories.")
+    discovery: Literal["listing", "watch", "queue"] = Field(
+        "listing",
+        description="How new files are found: by listing, by the system's file events, or announced through a queue.",
+    )
+    queue: str | None = Field(
+        None,
+        min_length=1,
+        description="The queue for discovery = queue: a directory of messages, or a .sqlite, .sqlite3 or .db file.",
+    )
+    relist_seconds: Seconds = Field(
+        60.0, gt=0, description="How often discovery = watch lists the directory, for events that got lost."
+    )
+
+    @model_validator(mode="after")
+    def _queue_if_used(self) -> Self:
+        if self.discovery == "queue" and self.queue is None:
+            raise ValueError("discovery = queue needs the option 'queue': the directory or SQLite file of the messages")
+        if self.discovery != "queue" and self.queue is not None:
+            raise ValueError("option 'queue' is used with discovery = queue only; set that, or leave 'queue' out")
+        return self
+
+
+class FilesSource(BlobSource):
+    """New files in a directory, found by listing, by file events, or through a queue."""
+
+    Config: ClassVar[type[FilesSourceConfig]] = FilesSourceConfig
+
+    def __init__(self, config: FilesSourceConfig) -> None:
+        folder = absolute(config.path).rstrip("/") + "/"
+        reader = FileBlobReader(FileBlobReaderConfig())
+        super().__init__(config, _notifications(config, reader, folder), reader, folder)
+
+    @property
+    def connector_id(self) -> str:
+        return f"files:{self._prefix}"
+
+    def check(self) -> None:
+        # Waiting for a misspelt directory would look like no news.
+        if not os.path.isdir(self._prefix):
+            raise ConfigError(
+                f"{self.connector_id}: there is no such directory. Make it, or correct the option 'path'."
+            )
+
+
+def _notifications(config: FilesSourceConfig, reader: FileBlobReader, folder: str) -> NotificationSource:
+    if config.discovery == "listing":
+        return ListingSource(reader, folder)
+    if config.discovery == "watch":
+        return Watcher(reader, folder, config.relist_seconds)
+    assert config.queue is not None
+    if config.queue.endswith(_SQLITE_SUFFIXES):
+        return SqliteQueue(SqliteQueueConfig(path=config.queue, visibility_seconds=config.visibility_seconds))
+    return DirectoryQueue(DirectoryQueueConfig(path=config.queue, visibility_seconds=config.visibility_seconds))

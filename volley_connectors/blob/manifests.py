@@ -1,0 +1,115 @@
+"""The manifest log: one small file per epoch that names its objects, written before Spark hears of the epoch.
+
+It is the plan for replays and the memory for dedup at once. Files are numbered without gaps from 1, created only if
+absent, and never changed.
+"""
+
+from __future__ import annotations
+
+import json
+import secrets
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from volley_connectors.state import StateStore
+from volley_core import BlobRef, ConfigError, PipelineConflictError
+
+_FOLDER = "manifests"
+_DIGITS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One object of an epoch, and the message that announced it."""
+
+    blob: BlobRef
+    message_id: str = ""
+
+
+class ManifestLog:
+    """The manifests at one state_location. Only one query may write to it."""
+
+    def __init__(self, state: StateStore) -> None:
+        self._state = state
+        self._store = state / _FOLDER
+        # Tells a manifest of this writer from one that a rival wrote about the same objects.
+        self._writer = secrets.token_hex(8)
+
+    def last(self) -> int:
+        """The highest number; 0 if there is no manifest."""
+        return max(self._numbers(), default=0)
+
+    def write(self, number: int, entries: Sequence[Entry]) -> None:
+        """Store an epoch's objects. Raises PipelineConflictError if another writer has this number."""
+        data = _encode(number, self._writer, entries)
+        if self._store.create(_name(number), data):
+            return
+        # A store may have taken the file although the first answer got lost, and then refuse the retry.
+        if self._store.read(_name(number)) != data:
+            raise PipelineConflictError(
+                f"Another query wrote manifest {number} at state_location {self._state.location!r}. Each query needs a "
+                "state_location of its own: give this one another, or stop the other query. If there is no other, an "
+                "earlier run of this one was still alive: restart this one."
+            )
+
+    def read(self, number: int) -> list[Entry]:
+        """An epoch's objects. Raises ConfigError if they are not where they should be."""
+        try:
+            return _decode(self._store.read(_name(number)))
+        except FileNotFoundError:
+            raise ConfigError(
+                f"Manifest {number} is not at state_location {self._state.location!r}, but the checkpoint refers to "
+                "it. Restore that folder or correct the option; otherwise begin with a new checkpoint."
+            ) from None
+
+    def has(self, number: int) -> bool:
+        return self._store.exists(_name(number))
+
+    def blobs(self) -> Iterator[BlobRef]:
+        """Every object in every manifest, oldest first."""
+        for number in self._numbers():
+            for entry in self.read(number):
+                yield entry.blob
+
+    def _numbers(self) -> list[int]:
+        return sorted(int(name.removesuffix(".json")) for name in self._store.names() if name.endswith(".json"))
+
+
+def _name(number: int) -> str:
+    return f"{number:0{_DIGITS}d}.json"
+
+
+def _encode(number: int, writer: str, entries: Sequence[Entry]) -> bytes:
+    head = {
+        "manifest": number,
+        "writer": writer,
+        "written_ms": time.time_ns() // 1_000_000,
+        "objects": len(entries),
+        "bytes": sum(entry.blob.size for entry in entries),
+    }
+    lines = [head, *(_to_json(entry) for entry in entries)]
+    return "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines).encode()
+
+
+def _to_json(entry: Entry) -> dict[str, Any]:
+    blob = entry.blob
+    values = {
+        "uri": blob.uri,
+        "size": blob.size,
+        "version": blob.version,
+        "sequencer": blob.sequencer,
+        "event_time_ms": blob.event_time_ms,
+        "message_id": entry.message_id,
+    }
+    return {key: value for key, value in values.items() if value not in ("", None)}
+
+
+def _decode(data: bytes) -> list[Entry]:
+    entries = []
+    for line in data.splitlines()[1:]:
+        values = json.loads(line)
+        message_id = values.pop("message_id", "")
+        entries.append(Entry(BlobRef(**values), message_id))
+    return entries
