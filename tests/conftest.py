@@ -50,7 +50,6 @@ def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     conf = {
         "spark.sql.shuffle.partitions": 2,
         "spark.sql.warehouse.dir": warehouse,
-        "spark.ui.showConsoleProgress": False,
     }
     with pytest.MonkeyPatch.context() as patch:
         # Spark's processes see a third party's packages beside ours; this process and its other children do not.

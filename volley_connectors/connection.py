@@ -73,8 +73,8 @@ class Connection:
         return made
 
     def for_batch(self) -> Connection:
-        """The same connection for one batch read."""
-        config = self.config if self.config.state_location else self.config.with_delivery("at-least-once")
+        """The same connection for one batch read, which must neither follow nor disturb a stream's memory."""
+        config = self.config.with_state_location(None).with_delivery("at-least-once")
         return Connection(self.name, self.connector, config, batch=True)
 
     @property

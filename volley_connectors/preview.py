@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from volley_connectors.conform import Conform
 from volley_connectors.connection import Connection
-from volley_connectors.drain import close_polled
+from volley_connectors.polled import PolledSource
 from volley_core import ConfigError, ReadLimit, Source, SplitSource, StreamRecord
 
 MAX_FILES = 10
@@ -29,10 +29,8 @@ def preview(connection: Connection, rows: int, wait_seconds: float = 5.0) -> pa.
             with closing(source):
                 return _table(source, _read(source, rows), rows)
         if isinstance(source, Source):
-            try:
+            with closing(PolledSource(source)):
                 return _table(source, _poll(source, wait_seconds), rows)
-            finally:
-                close_polled(source)
         raise ConfigError(f"Connector {connection.name!r} is neither a Source nor a SplitSource.")
 
 

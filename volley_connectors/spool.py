@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from volley_connectors.drain import close_polled
+from volley_connectors.polled import PolledSource
 from volley_connectors.state import StateStore
 from volley_core import (
     ConfigError,
@@ -37,21 +37,14 @@ RETAINED_EPOCHS = 10
 _POSITION = b"volley.position"
 
 
-class SpoolSource:
+class SpoolSource(PolledSource):
     """A SplitSource over a polled Source."""
 
     def __init__(self, source: Source, config: SourceConfig) -> None:
-        self._polled = source
+        super().__init__(source)
         self._config = config
         self._last: int | None = None
         self._frozen = self._drained = False
-
-    @property
-    def connector_id(self) -> str:
-        return self._polled.connector_id
-
-    def schema(self) -> pa.Schema:
-        return self._polled.schema()
 
     def initial_offset(self) -> Offset:
         return {"spool": 0}
@@ -90,9 +83,6 @@ class SpoolSource:
         with pa.ipc.open_stream(data) as batches:
             for batch in batches:
                 yield StreamRecord(batch)
-
-    def close(self) -> None:
-        close_polled(self._polled)
 
     @cached_property
     def _store(self) -> StateStore:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 _NUMBER_UNIT = re.compile(r"\s*([0-9][0-9_,]*(?:\.[0-9]+)?)\s*([a-zA-Zµ]*)\s*")
 
@@ -52,8 +52,19 @@ def parse_seconds(value: Any) -> Any:
     return _measure(value, _SECONDS, "'10 minutes' or '30 s'") if isinstance(value, str) else value
 
 
-ByteSize = Annotated[int, Field(ge=0, json_schema_extra={"unit": "bytes"}), BeforeValidator(parse_bytes)]
+def _not_negative(value: float) -> float:
+    # Not `Field(ge=0)`: pydantic would let that hide a bound that a connector sets on its own field.
+    if value < 0:
+        raise ValueError("must not be negative")
+    return value
+
+
+ByteSize = Annotated[
+    int, Field(json_schema_extra={"unit": "bytes"}), BeforeValidator(parse_bytes), AfterValidator(_not_negative)
+]
 """A field that takes bytes as a number or as text with a unit."""
 
-Seconds = Annotated[float, Field(ge=0, json_schema_extra={"unit": "seconds"}), BeforeValidator(parse_seconds)]
+Seconds = Annotated[
+    float, Field(json_schema_extra={"unit": "seconds"}), BeforeValidator(parse_seconds), AfterValidator(_not_negative)
+]
 """A field that takes a duration as a number of seconds or as text with a unit."""

@@ -106,8 +106,8 @@ def test_a_java_process_that_is_killed_is_one_clear_message(volley_process: Star
     os.kill(java, signal.SIGKILL)
     stdout, stderr = process.communicate(timeout=120)
     assert process.returncode == 1
-    assert json.loads(stdout.splitlines()[-1])["event"] == "failed"
     assert stderr.splitlines()[-1].startswith("Error: Spark's Java process has gone")
+    assert json.loads(stdout.splitlines()[-1])["event"] == "failed"
 
 
 @pytest.mark.parametrize(

@@ -38,7 +38,7 @@ def test_options_come_with_type_default_and_description(volley: Callable[..., An
 def test_a_secret_is_marked(volley: Callable[..., Any]) -> None:
     facts = json.loads(volley("show", "ticker", "--json").stdout)[0]
     secret = {option["name"]: option["secret"] for option in facts["options"]}
-    assert secret["api_key"] is True
+    assert secret["api_token"] is True
     assert secret["path"] is False
     assert "Secret: never shown." in " ".join(volley("show", "ticker").stdout.split())
 

@@ -16,7 +16,8 @@ class Selection:
         self._glob = _compile_glob(config.path_glob) if config.path_glob else None
 
     def wants(self, uri: str) -> bool:
-        if not uri.startswith(self._prefix):
+        # A uri that ends in a slash is no object with rows, but the mark that consoles leave for an empty folder.
+        if not uri.startswith(self._prefix) or uri.endswith("/"):
             return False
         path = uri[len(self._prefix) :]
         if self._ignored is not None and any(map(self._ignored.search, path.split("/"))):

@@ -36,7 +36,7 @@ class VolleyDataSource(DataSource):
         return "volley"
 
     def schema(self) -> StructType:
-        connection = Connection.parse("sources", self.options).for_batch()
+        connection = Connection.parse("sources", self.options)
         source = connection.source()
         try:
             return spark_schema(source.schema(), connection.name)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from py4j.protocol import Py4JJavaError, Py4JNetworkError  # type: ignore[import-untyped]
+from py4j.protocol import Py4JError, Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
@@ -27,6 +27,8 @@ STOP_POLL_SECONDS = 0.02
 GRACE_SECONDS = 60.0
 """How long past its timeout a query may take to finish an epoch."""
 SOURCE_VIEW = "source"
+GONE = (Py4JError, ConnectionError)
+"""What a call to Java ends with when there is no Java: the plain error if the call was under way."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +59,7 @@ def start_session(pipeline: Pipeline, *, quiet: bool = False) -> SparkSession:
 
 def stop_session(spark: SparkSession) -> None:
     """Stop Spark. One that is gone already is no error: why it went is told by whoever used it."""
-    with suppress(Py4JNetworkError, ConnectionError):
+    with suppress(*GONE):
         spark.stop()
 
 
@@ -106,11 +108,11 @@ def translated(what: str = "") -> Iterator[None]:
     """Raise Volley's own error in place of the Spark error that holds it."""
     try:
         yield
-    except (Py4JNetworkError, ConnectionError) as error:
-        raise VolleyError(f"Spark's Java process has gone ({error}). Was it killed for want of memory?") from error
     except (PySparkException, Py4JJavaError) as error:
         found = volley_error(str(error))
         raise type(found)(f"{what}: {found}" if what else str(found)) from error
+    except GONE as error:
+        raise VolleyError(f"Spark's Java process has gone ({error}). Was it killed for want of memory?") from error
 
 
 @dataclass

@@ -64,6 +64,9 @@ LOCAL_SETTINGS = (
         "spark.ui.enabled", "false", "Starts faster, and opens no port. Volley shows progress itself.", static=True
     ),
     Setting(
+        "spark.ui.showConsoleProgress", "false", "Its bar is drawn over whatever else is on the screen.", static=True
+    ),
+    Setting(
         "spark.driver.extraJavaOptions",
         PARALLEL_GC,
         "10 to 20 % more rows a second than Java's default collector; its longer pauses do not matter in one process.",

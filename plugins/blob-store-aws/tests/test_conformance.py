@@ -96,7 +96,7 @@ class TestS3(BlobReaderSuite):
             s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": self.versioning})
 
         def make() -> S3BlobReader:
-            self.made.append(S3BlobReader(S3BlobReaderConfig(block_bytes="1 MiB", **aws)))
+            self.made.append(S3BlobReader(S3BlobReaderConfig(block_bytes=1_000_000, **aws)))
             return self.made[-1]
 
         yield make

@@ -20,20 +20,26 @@ _POOL_SIZE = 32
 class AwsConfig(ConnectorConfig):
     """Options of everything that talks to AWS. Without any, boto3 looks where it always looks."""
 
-    region: str | None = Field(None, min_length=1, description="The AWS region, for example eu-central-1.")
-    endpoint_url: str | None = Field(None, description="Where the service is, if not at AWS: http://localhost:9000.")
-    profile: str | None = Field(None, min_length=1, description="A profile of the AWS configuration files.")
-    access_key_id: str | None = Field(None, min_length=1, description="A static access key; needs secret_access_key.")
-    secret_access_key: SecretStr | None = Field(None, description="The secret of access_key_id.")
-    session_token: SecretStr | None = Field(None, description="The token of temporary static keys.")
-    role_arn: str | None = Field(
-        None, min_length=1, description="A role to assume with the credentials above; renewed before it expires."
+    region: str | None = Field(default=None, min_length=1, description="The AWS region, for example eu-central-1.")
+    endpoint_url: str | None = Field(
+        default=None, description="Where the service is, if not at AWS: http://localhost:9000."
     )
-    external_id: str | None = Field(None, min_length=1, description="The external id that the role asks for.")
-    sts_endpoint_url: str | None = Field(None, description="Where role_arn is assumed, if not at AWS.")
-    anonymous: bool = Field(False, description="Ask without credentials, as public buckets permit.")
+    profile: str | None = Field(default=None, min_length=1, description="A profile of the AWS configuration files.")
+    access_key_id: str | None = Field(
+        default=None, min_length=1, description="A static access key; needs secret_access_key."
+    )
+    secret_access_key: SecretStr | None = Field(default=None, description="The secret of access_key_id.")
+    session_token: SecretStr | None = Field(default=None, description="The token of temporary static keys.")
+    role_arn: str | None = Field(
+        default=None,
+        min_length=1,
+        description="A role to assume with the credentials above; renewed before it expires.",
+    )
+    external_id: str | None = Field(default=None, min_length=1, description="The external id that the role asks for.")
+    sts_endpoint_url: str | None = Field(default=None, description="Where role_arn is assumed, if not at AWS.")
+    anonymous: bool = Field(default=False, description="Ask without credentials, as public buckets permit.")
     path_style: bool = Field(
-        False, description="Put the bucket into the path, not the host name, as many S3-compatible stores need."
+        default=False, description="Put the bucket into the path, not the host name, as many S3-compatible stores need."
     )
 
     @field_validator("endpoint_url", "sts_endpoint_url")

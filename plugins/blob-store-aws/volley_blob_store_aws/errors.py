@@ -19,33 +19,31 @@ STALE_RECEIPT = frozenset(
     }
 )
 
-_REGION_ADVICE = (
-    "Set the option 'region' to the region of the bucket or queue{region}, and 'endpoint_url' if you use it."
-)
-_KEYS_ADVICE = "Correct or renew the credentials: the options, the profile, or what the environment provides."
-_DENIED_ADVICE = (
-    "Allow {action} to this identity. S3 gives the same answer for an object that is gone where s3:ListBucket is not "
-    "allowed."
-)
 _LATER = "Trying again later may help."
 
+# Each: our error, what happened, what to do, AWS's codes. What to do about a DataError, BlobSource knows.
 _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
     (BlobNotFoundError, "the object is gone", "", "NoSuchKey NoSuchVersion NotFound 404"),
     (BlobNotFoundError, "the object is gone, a delete marker took its place", "", "MethodNotAllowed 405"),
     (BlobChangedError, "the object was overwritten after it was announced", "", "PreconditionFailed 412"),
     (DataError, "the object is archived and must be restored before it can be read", "", "InvalidObjectState"),
-    (ConfigError, "there is no such bucket", "Correct the bucket's name, or 'endpoint_url'.", "NoSuchBucket"),
+    (ConfigError, "there is no such bucket", "Correct its name, or the option 'endpoint_url'.", "NoSuchBucket"),
     (
         ConfigError,
         "there is no such queue",
         "Correct the option 'queue_url', 'region' or 'endpoint_url'.",
         "QueueDoesNotExist AWS.SimpleQueueService.NonExistentQueue",
     ),
-    (ConfigError, "access is denied", _DENIED_ADVICE, "AccessDenied AccessDeniedException AllAccessDisabled 403"),
+    (
+        ConfigError,
+        "access is denied",
+        "Allow {action} to this identity.",
+        "AccessDenied AccessDeniedException AllAccessDisabled 403",
+    ),
     (
         ConfigError,
         "the credentials are not accepted",
-        _KEYS_ADVICE,
+        "Correct or renew them: the options, the profile, or what the environment provides.",
         "InvalidAccessKeyId SignatureDoesNotMatch InvalidSecurity InvalidClientTokenId UnrecognizedClientException "
         "InvalidSignatureException IncompleteSignature MissingAuthenticationToken InvalidToken ExpiredToken "
         "ExpiredTokenException TokenRefreshRequired",
@@ -53,7 +51,7 @@ _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
     (
         ConfigError,
         "it is in another region",
-        _REGION_ADVICE,
+        "Set the option 'region'{region}; leave 'endpoint_url' out or let it name that region too.",
         "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException 301 307",
     ),
     (ConfigError, "this machine's clock is wrong", "Set the clock.", "RequestTimeTooSkewed RequestExpired"),
@@ -64,19 +62,15 @@ _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
         "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
         "RequestLimitExceeded TooManyRequestsException BandwidthLimitExceeded KmsThrottled",
     ),
-    (
-        TransientError,
-        "too many messages are in flight",
-        "Acknowledged ones make room; several queries on one queue share the limit.",
-        "OverLimit",
-    ),
+    (TransientError, "too many messages are in flight", "Acknowledged ones make room.", "OverLimit"),
     (TransientError, "AWS could not answer", _LATER, "InternalError InternalFailure ServiceUnavailable RequestTimeout"),
 )
 _TABLE = {code: (kind, what, advice) for kind, what, advice, codes in _ROWS for code in codes.split()}
 
 _ACTIONS = {
-    "GetObject": "s3:GetObject (for a versioned bucket also s3:GetObjectVersion)",
-    "HeadObject": "s3:GetObject",
+    # Without s3:ListBucket, S3 says "denied" of an object that is gone.
+    "GetObject": "s3:GetObject, s3:ListBucket, and where the bucket keeps versions s3:GetObjectVersion",
+    "HeadObject": "s3:GetObject and s3:ListBucket",
     "ListObjectsV2": "s3:ListBucket",
     "ListObjectVersions": "s3:ListBucketVersions",
     "GetBucketVersioning": "s3:GetBucketVersioning (or set the option 'versioned')",
@@ -116,7 +110,7 @@ def _from_answer(error: Any, doing: str) -> VolleyError:
         return kind(text)
     region = answer.get("HTTPHeaders", {}).get("x-amz-bucket-region")
     action = _ACTIONS.get(error.operation_name, error.operation_name)
-    return kind(f"{text}. {advice.format(region=f', {region!r}' if region else '', action=action)}")
+    return kind(f"{text}. {advice.format(region=f' to {region!r}' if region else '', action=action)}")
 
 
 def _by_status(status: int) -> tuple[type[VolleyError], str, str]:
@@ -126,22 +120,22 @@ def _by_status(status: int) -> tuple[type[VolleyError], str, str]:
 
 
 def _from_client(error: Exception, doing: str) -> VolleyError:
-    from botocore.exceptions import (
-        CredentialRetrievalError,
-        FlexibleChecksumError,
-        HTTPClientError,
-        IncompleteReadError,
-        NoCredentialsError,
-        NoRegionError,
-    )
+    from botocore import exceptions as sdk
 
-    if isinstance(error, HTTPClientError | IncompleteReadError | FlexibleChecksumError | CredentialRetrievalError):
+    if isinstance(
+        error,
+        sdk.ConnectionError
+        | sdk.HTTPClientError
+        | sdk.IncompleteReadError
+        | sdk.FlexibleChecksumError
+        | sdk.CredentialRetrievalError,
+    ):
         return TransientError(f"{doing}: {error}. {_LATER}")
-    if isinstance(error, NoCredentialsError):
+    if isinstance(error, sdk.NoCredentialsError):
         return ConfigError(
             f"{doing}: there are no credentials. Give 'profile' or 'access_key_id' and 'secret_access_key', run where "
             "AWS provides a role, or set anonymous=true for a public bucket."
         )
-    if isinstance(error, NoRegionError):
+    if isinstance(error, sdk.NoRegionError):
         return ConfigError(f"{doing}: the region is not known. Set the option 'region', for example 'eu-central-1'.")
     return ConfigError(f"{doing}: {error}. Correct the options 'profile', 'region', 'endpoint_url' or the credentials.")

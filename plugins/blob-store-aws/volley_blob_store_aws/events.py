@@ -14,29 +14,24 @@ from urllib.parse import unquote_plus
 from volley_blob_store_aws.versions import spell
 from volley_core import BlobRef
 
-_ANNOUNCES_NOTHING = (
+# The beginnings of S3's names for what makes no new object, and of EventBridge's.
+_NOTHING_NEW = (
     "ObjectRemoved:",
     "ObjectRestore:",
     "ObjectTagging:",
     "ObjectAcl:",
-    "LifecycleExpiration:",
-    "LifecycleTransition",
+    "Lifecycle",
     "IntelligentTiering",
     "Replication:",
     "ReducedRedundancyLostObject",
 )
-_DETAIL_ANNOUNCES_NOTHING = frozenset(
-    {
-        "Object Deleted",
-        "Object Restore Initiated",
-        "Object Restore Completed",
-        "Object Restore Expired",
-        "Object Storage Class Changed",
-        "Object Access Tier Changed",
-        "Object ACL Updated",
-        "Object Tags Added",
-        "Object Tags Deleted",
-    }
+_NOTHING_NEW_DETAIL = (
+    "Object Deleted",
+    "Object Restore",
+    "Object Storage",
+    "Object Access",
+    "Object ACL",
+    "Object Tags",
 )
 
 
@@ -70,7 +65,7 @@ def _from_sns(envelope: dict[str, Any]) -> dict[str, Any]:
 
 def _from_record(record: dict[str, Any]) -> tuple[BlobRef, ...]:
     name = _text(record, "eventName").removeprefix("s3:")
-    if name.startswith(_ANNOUNCES_NOTHING):
+    if name.startswith(_NOTHING_NEW):
         return ()
     if not name.startswith("ObjectCreated:"):
         raise ValueError(f"the event {name!r} is unknown")
@@ -81,10 +76,10 @@ def _from_record(record: dict[str, Any]) -> tuple[BlobRef, ...]:
 
 
 def _from_event_bridge(event: dict[str, Any]) -> tuple[BlobRef, ...]:
-    kind = event["detail-type"]
+    kind = _text(event, "detail-type")
     if event.get("source") != "aws.s3":
         raise ValueError(f"its source is {event.get('source')!r}, not 'aws.s3'")
-    if isinstance(kind, str) and kind in _DETAIL_ANNOUNCES_NOTHING:
+    if kind.startswith(_NOTHING_NEW_DETAIL):
         return ()
     if kind != "Object Created":
         raise ValueError(f"the event {kind!r} is unknown")

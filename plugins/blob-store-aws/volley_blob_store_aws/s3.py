@@ -25,10 +25,12 @@ class S3BlobReaderConfig(AwsConfig):
     EXAMPLE = {"region": "eu-central-1", "block_bytes": "8 MiB"}
 
     block_bytes: ByteSize = Field(
-        8 * 1024 * 1024, gt=0, description="How much of an object one request asks for; so much memory a file takes."
+        default=8 * 1024 * 1024,
+        gt=0,
+        description="How much of an object one request asks for; so much memory a file takes.",
     )
     versioned: bool | None = Field(
-        None,
+        default=None,
         description="Whether the bucket keeps versions, so that a listing names them. Not given: the bucket is asked.",
     )
 

@@ -34,13 +34,13 @@ class SqsNotificationSourceConfig(AwsConfig):
 
     queue_url: str = Field(description="The queue's URL, as the SQS console shows it.")
     wait_seconds: Seconds = Field(
-        1.0,
+        default=1.0,
         le=20,
-        description="How long a poll waits for the first message. Longer costs fewer requests and delays a stop.",
+        description="How long a poll waits for the first message. Longer saves requests and delays epochs and stops.",
     )
     visibility_seconds: Seconds = Field(
-        300.0,
-        ge=1,
+        default=300.0,
+        gt=0,
         le=_LONGEST_HIDDEN_SECONDS,
         description="How long a message stays hidden from others after it was taken.",
     )
@@ -74,7 +74,8 @@ class SqsNotificationSource:
         wait_seconds = math.ceil(self._config.wait_seconds)
         # Garbage must not look like an empty queue, so that it alone never ends a poll.
         while received < max_notifications or not found:
-            messages = self._receive(min(_BATCH, max(1, max_notifications - received)), wait_seconds)
+            room = max_notifications - (received if found else 0)
+            messages = self._receive(min(_BATCH, room), wait_seconds)
             if not messages:
                 break
             received += len(messages)

@@ -1,0 +1,60 @@
+"""The README's example runs, and its tables say what the config models say.
+
+After a change of an option: `python plugins/blob-store-aws/tests/test_readme.py` writes the tables anew.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import volley_blob_store_aws
+from volley_blob_store_aws import AwsConfig, S3BlobReaderConfig
+
+from volley_core import ConnectorConfig
+
+README = Path(__file__).parents[1] / "README.md"
+_TABLE = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
+
+
+def table(config: type[ConnectorConfig]) -> str:
+    # Shown once, with the queue.
+    shared = AwsConfig.model_fields if config is S3BlobReaderConfig else {}
+    rows = ["| option | default | meaning |", "| --- | --- | --- |"]
+    for name, field in config.model_fields.items():
+        if name not in shared:
+            default = "required" if field.is_required() else f"`{field.default}`"
+            rows.append(f"| `{name}` | {default} | {field.description} |")
+    return "\n".join(rows) + "\n"
+
+
+def generated() -> str:
+    return _TABLE.sub(
+        lambda match: match[1] + table(getattr(volley_blob_store_aws, match[2])) + match[3], README.read_text()
+    )
+
+
+def test_the_option_tables_are_those_of_the_models() -> None:
+    assert README.read_text() == generated()
+    assert len(_TABLE.findall(README.read_text())) == 2
+
+
+def test_the_example_runs(
+    tmp_path: Path, aws: dict[str, Any], s3: Any, sqs: Any, bucket: str, queue: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
+    configuration = {"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
+    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=configuration)
+    s3.put_object(Bucket=bucket, Key="in/a.json", Body=b'{"id": 1, "name": "x"}\n')
+    (code,) = re.findall(r"```python file=example.py\n(.*?)```", README.read_text(), re.DOTALL)
+    code = code.replace("/data/", f"{tmp_path}/").replace(code.split("queue_url = ")[1].split("\n")[0], repr(queue))
+    names: dict[str, Any] = {}
+    exec(compile(code.replace('{"region": "eu-central-1"}', repr(aws)), "README.md", "exec"), names)
+    names["source"]._reader.close()
+    assert capsys.readouterr().out == "[{'id': 1, 'name': 'x'}]\n"
+
+
+if __name__ == "__main__":
+    README.write_text(generated())
