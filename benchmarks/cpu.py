@@ -1,15 +1,51 @@
-"""CPU seconds of a process and everything it started, dead or alive."""
+"""CPU seconds of this process and everything it started."""
 
 from __future__ import annotations
 
 import os
+import threading
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
+_SAMPLE_SECONDS = 0.5
 
 
-def tree_cpu_seconds(root: int | None = None) -> float:
-    """User and system time of `root` (this process) and its descendants, with what their dead children used."""
+class CpuMeter:
+    """Adds up the CPU time of all descendants while it is open.
+
+    Looks at /proc twice a second and remembers what each process had used when it was last seen: Spark's daemons do
+    not collect their dead workers' times, so that a sum over the living would run backwards.
+    """
+
+    def __init__(self) -> None:
+        self._begin: dict[int, int] = {}
+        self._last: dict[int, int] = {}
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._watch, name="cpu-meter", daemon=True)
+
+    def __enter__(self) -> CpuMeter:
+        self._begin = _ticks_of_descendants()
+        self._last = dict(self._begin)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+        self._last |= _ticks_of_descendants()
+
+    @property
+    def seconds(self) -> float:
+        used = sum(ticks - self._begin.get(pid, 0) for pid, ticks in self._last.items())
+        return used / _TICKS_PER_SECOND
+
+    def _watch(self) -> None:
+        while not self._stopped.wait(_SAMPLE_SECONDS):
+            self._last |= _ticks_of_descendants()
+
+
+def _ticks_of_descendants() -> dict[int, int]:
+    """User and system time of every process that descends from this one, by pid."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").iterdir():
@@ -20,14 +56,13 @@ def tree_cpu_seconds(root: int | None = None) -> float:
             except OSError:
                 continue
             parents[int(path.name)] = int(fields[1])
-            ticks[int(path.name)] = sum(int(value) for value in fields[11:15])
-    top = root or os.getpid()
-    return sum(ticks[pid] for pid in ticks if _descends(pid, top, parents)) / _TICKS_PER_SECOND
+            ticks[int(path.name)] = int(fields[11]) + int(fields[12])
+    return {pid: used for pid, used in ticks.items() if _descends(pid, parents)}
 
 
-def _descends(pid: int, top: int, parents: dict[int, int]) -> bool:
+def _descends(pid: int, parents: dict[int, int]) -> bool:
     while pid > 1:
-        if pid == top:
+        if pid == os.getpid():
             return True
         pid = parents.get(pid, 0)
     return False

@@ -142,7 +142,7 @@ with warnings.catch_warnings():
         )
         state_location: str | None = Field(
             None,
-            description="Where the source keeps what it must remember, alone: a path or s3://, az://, gs:// address.",
+            description="A place of its own for what the source must remember: a path or s3://, az://, gs:// address.",
         )
         delivery: Literal["exactly-once", "at-least-once"] = Field(
             "exactly-once",
