@@ -1,6 +1,6 @@
 """The engine figure: what the bridge adds to Spark, beside bare Python sources and sinks and a JVM source in one run.
 
-    python -m benchmarks.engine [--seconds 10] [--rounds 3] [--json FILE]
+    python -m benchmarks.engine [--seconds 10] [--rounds 4] [--json FILE]
 
 Every pipeline is measured in every round, in turn, so that a noisy neighbour hits all of them alike; CPU seconds of
 the whole process tree stand beside wall time, and ratios are taken within a round.
@@ -116,25 +116,31 @@ def measure(query: StreamingQuery, seconds: float) -> tuple[float, float]:
         started = time.monotonic()
         with CpuMeter() as cpu:
             while time.monotonic() - started < seconds:
-                last = _after_epoch(query, last[0] + 1)
+                last = _after_epoch(query, last + 1)
             wall = time.monotonic() - started
-        rows = last[1] - begin[1]
+        rows = _rows(query, begin, last)
         return rows / wall, rows / cpu.seconds
     finally:
         query.stop()
 
 
-def _after_epoch(query: StreamingQuery, number: int) -> tuple[int, int]:
-    """Wait until this epoch is done; the last epoch's number, and the rows of all so far."""
+def _after_epoch(query: StreamingQuery, number: int) -> int:
+    """Wait until this epoch is done; the number of the last one that is."""
     deadline = time.monotonic() + 180
     while time.monotonic() < deadline:
         if query.exception() is not None:
             raise RuntimeError(str(query.exception()))
-        done = [p for p in query.recentProgress if p["numInputRows"]]
-        if done and done[-1]["batchId"] >= number:
-            return done[-1]["batchId"], sum(p["numInputRows"] for p in done)
-        time.sleep(0.01)
+        last = query.lastProgress
+        if last is not None and last["batchId"] >= number and last["numInputRows"]:
+            return int(last["batchId"])
+        # Asking costs CPU too, which would be counted as the pipeline's.
+        time.sleep(0.05)
     raise TimeoutError(f"epoch {number} did not end within 180 s")
+
+
+def _rows(query: StreamingQuery, first: int, last: int) -> int:
+    """The rows of the epochs after `first` up to `last`."""
+    return sum(p["numInputRows"] for p in query.recentProgress if first < p["batchId"] <= last)
 
 
 def throughput(engine: Engine, seconds: float, rounds: int) -> list[Sample]:
@@ -156,7 +162,8 @@ def throughput(engine: Engine, seconds: float, rounds: int) -> list[Sample]:
     ]
     samples = []
     for number in range(rounds):
-        for pipeline, source, size, write in plans:
+        # There and back again: whatever runs later in a round finds a warmer or a fuller JVM.
+        for pipeline, source, size, write in plans if number % 2 == 0 else reversed(plans):
             speed, per_cpu = measure(engine.start(write()), seconds)
             samples.append(Sample(pipeline, source, size, speed, per_cpu))
             print(
@@ -219,7 +226,7 @@ def report(samples: list[Sample], costs: dict[str, float]) -> dict[str, Any]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seconds", type=float, default=10.0, help="how long each pipeline is measured")
-    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--rounds", type=int, default=4)
     parser.add_argument("--json", type=Path, help="write samples and summary to this file")
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="volley-engine-") as work:

@@ -25,7 +25,7 @@ class KnownConnector:
 KNOWN = (
     KnownConnector("sources", "memory", "", "Batches pushed from a test or a notebook"),
     KnownConnector("sources", "files", "blob-store", "New files in a directory"),
-    KnownConnector("sources", "s3", "blob-store-aws", "Objects in S3, announced through SQS", released=False),
+    KnownConnector("sources", "s3", "blob-store-aws", "Objects in S3, announced through SQS"),
     KnownConnector("sources", "azure-blob", "blob-store-azure", "Azure blobs, announced by a queue", released=False),
     KnownConnector("sources", "gcs", "blob-store-gcs", "Objects in GCS, announced by Pub/Sub", released=False),
     KnownConnector("sources", "kafka", "kafka", "Records of Kafka topics", released=False),

@@ -95,6 +95,10 @@ class BlobSource:
         if "_planner" in self.__dict__:
             self._planner.close()
         self._notifications.close()
+        # A reader of a remote store has connections; one of local files has nothing to close.
+        close_reader = getattr(self._reader, "close", None)
+        if close_reader is not None:
+            close_reader()
         if "_scratch" in self.__dict__:
             self._scratch.cleanup()
         for name in _MADE_ON_USE:

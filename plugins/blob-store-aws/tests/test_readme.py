@@ -11,8 +11,9 @@ from typing import Any
 
 import pytest
 import volley_blob_store_aws
-from volley_blob_store_aws import AwsConfig, S3BlobReaderConfig
+from volley_blob_store_aws import AwsConfig, S3BlobReaderConfig, S3SourceConfig
 
+from volley_connectors.blob import BlobSourceConfig
 from volley_core import ConnectorConfig
 
 README = Path(__file__).parents[1] / "README.md"
@@ -20,8 +21,9 @@ _TABLE = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 
 
 def table(config: type[ConnectorConfig]) -> str:
-    # Shown once, with the queue.
-    shared = AwsConfig.model_fields if config is S3BlobReaderConfig else {}
+    # Shown once, with the queue; those of every blob source, with the source `files`.
+    shared = set(AwsConfig.model_fields) if config in (S3BlobReaderConfig, S3SourceConfig) else set()
+    shared |= set(BlobSourceConfig.model_fields) if config is S3SourceConfig else set()
     rows = ["| option | default | meaning |", "| --- | --- | --- |"]
     for name, field in config.model_fields.items():
         if name not in shared:
@@ -38,7 +40,7 @@ def generated() -> str:
 
 def test_the_option_tables_are_those_of_the_models() -> None:
     assert README.read_text() == generated()
-    assert len(_TABLE.findall(README.read_text())) == 2
+    assert len(_TABLE.findall(README.read_text())) == 3
 
 
 def test_the_example_runs(
@@ -52,7 +54,6 @@ def test_the_example_runs(
     code = code.replace("/data/", f"{tmp_path}/").replace(code.split("queue_url = ")[1].split("\n")[0], repr(queue))
     names: dict[str, Any] = {}
     exec(compile(code.replace('{"region": "eu-central-1"}', repr(aws)), "README.md", "exec"), names)
-    names["source"]._reader.close()
     assert capsys.readouterr().out == "[{'id': 1, 'name': 'x'}]\n"
 
 

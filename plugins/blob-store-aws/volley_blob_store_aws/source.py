@@ -1,0 +1,90 @@
+"""New objects in a bucket, as rows: the queue and the reader of this package put together."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar, Literal, Self
+
+from pydantic import Field, field_validator, model_validator
+
+from volley_blob_store_aws.credentials import AwsConfig
+from volley_blob_store_aws.s3 import S3BlobReader, S3BlobReaderConfig
+from volley_blob_store_aws.sqs import SqsNotificationSource, SqsNotificationSourceConfig
+from volley_connectors.blob import BlobSource, BlobSourceConfig, ListingSource
+from volley_core import NotificationSource, Seconds
+
+
+class S3SourceConfig(BlobSourceConfig, AwsConfig):
+    """Options of the source `s3`."""
+
+    EXAMPLE = {
+        "bucket": "landing",
+        "prefix": "in/",
+        "queue_url": "https://sqs.eu-central-1.amazonaws.com/123456789012/landing",
+        "format": "json",
+        "schema": "id bigint, name string",
+        "state_location": "s3://pipelines/state/landing",
+    }
+
+    bucket: str = Field(min_length=3, description="The bucket that holds the objects.")
+    prefix: str = Field(default="", description="Only objects whose key begins so: 'in/'.")
+    queue_url: str | None = Field(
+        default=None, description="The SQS queue that the bucket announces its objects to. Without one, see discovery."
+    )
+    queue_endpoint_url: str | None = Field(
+        default=None, description="Where the queue's service is, if it is not where endpoint_url says."
+    )
+    discovery: Literal["notifications", "listing"] | None = Field(
+        default=None,
+        description="How new objects are found: announced through queue_url, or by listing the bucket. Not given: "
+        "through the queue if there is one.",
+    )
+    wait_seconds: Seconds = Field(default=1.0, le=20, description="How long a poll of the queue waits for a message.")
+
+    @field_validator("bucket")
+    @classmethod
+    def _is_a_name(cls, bucket: str) -> str:
+        if "/" in bucket:
+            raise ValueError("give the bucket's name alone, and the rest as 'prefix'")
+        return bucket
+
+    @model_validator(mode="after")
+    def _queue_if_used(self) -> Self:
+        if self.discovery == "notifications" and self.queue_url is None:
+            raise ValueError("discovery = notifications needs the option 'queue_url'")
+        return self
+
+
+class S3Source(BlobSource):
+    """Objects in S3, announced through SQS or found by listing."""
+
+    Config: ClassVar[type[S3SourceConfig]] = S3SourceConfig
+
+    def __init__(self, config: S3SourceConfig) -> None:
+        reader = S3BlobReader(S3BlobReaderConfig(**_identity(config)))
+        prefix = f"s3://{config.bucket}/{config.prefix}"
+        super().__init__(config, _notifications(config, reader, prefix), reader, prefix)
+
+    @property
+    def connector_id(self) -> str:
+        return self._prefix
+
+
+def _notifications(config: S3SourceConfig, reader: S3BlobReader, prefix: str) -> NotificationSource:
+    if config.queue_url is None or config.discovery == "listing":
+        return ListingSource(reader, prefix)
+    identity = _identity(config)
+    if config.queue_endpoint_url is not None:
+        identity["endpoint_url"] = config.queue_endpoint_url
+    return SqsNotificationSource(
+        SqsNotificationSourceConfig(
+            queue_url=config.queue_url,
+            wait_seconds=config.wait_seconds,
+            visibility_seconds=config.visibility_seconds,
+            **identity,
+        )
+    )
+
+
+def _identity(config: AwsConfig) -> dict[str, Any]:
+    """Who asks and where, for the parts."""
+    return {name: getattr(config, name) for name in AwsConfig.model_fields if name in config.model_fields_set}
