@@ -100,11 +100,11 @@ class Demo:
         pipeline = self._write_pipeline()
         self._say(f"[bold]1.[/] {self._files} files of {self._rows:,} JSON events begin to arrive in {self._incoming}")
         self._say(f"[bold]2.[/] volley run {pipeline}")
-        with self._producing():
+        late = self._files // 3
+        with self._producing(self._files - late):
             killed_at = self._run_until_killed(pipeline)
-        self._say(
-            f"[bold]4.[/] All {self._arrived} files are there, some came while nothing ran. The same command again:"
-        )
+        self._produce(self._files, pause_seconds=0)
+        self._say(f"[bold]4.[/] {late} more files arrived while nothing ran. The same command again:")
         speed = self._run_to_the_end(pipeline)
         rows_out, duplicates, lost = self._audit()
         return Summary(
@@ -142,14 +142,17 @@ class Demo:
         return path
 
     @contextmanager
-    def _producing(self) -> Iterator[None]:
-        producer = threading.Thread(target=self._produce, name="producer")
+    def _producing(self, count: int) -> Iterator[None]:
+        producer = threading.Thread(target=self._produce, args=(count, SECONDS_PER_FILE), name="producer")
         producer.start()
-        yield
-        producer.join()
+        try:
+            yield
+        finally:
+            producer.join()
 
-    def _produce(self) -> None:
-        for number in range(self._files):
+    def _produce(self, count: int, pause_seconds: float) -> None:
+        """Let files arrive until there are so many."""
+        for number in range(self._arrived, count):
             first = number * self._rows
             lines = (json.dumps(_event(row)) for row in range(first, first + self._rows))
             draft = self._incoming / f".{number:05d}.draft"
@@ -157,7 +160,7 @@ class Demo:
             # A file that has its name is complete: the name is all that a reader goes by.
             draft.rename(self._incoming / f"{number:05d}.jsonl")
             self._arrived += 1
-            time.sleep(SECONDS_PER_FILE)
+            time.sleep(pause_seconds)
 
     def _run_until_killed(self, pipeline: Path) -> int:
         """Let some epochs pass, then kill the driver, JVM and all, at a moment that nothing can prepare for."""
