@@ -68,7 +68,7 @@ def demo(
 ) -> None:
     """Stream files of JSON events into a table, kill the driver in the middle, and count the rows."""
     screen = console()
-    with _workplace(directory) as work, screen.status("") as status:
+    with _workplace(directory) as work, screen.status("starting Spark") as status:
         if as_json or not screen.is_terminal:
             status.stop()
         say: Say = (lambda line: None) if as_json else (lambda line: screen.print(line, highlight=False))
