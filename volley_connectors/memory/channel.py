@@ -12,7 +12,8 @@ import shutil
 import tempfile
 import uuid
 from pathlib import Path
-from typing import Annotated
+from types import TracebackType
+from typing import Annotated, Self
 
 from pydantic import Field
 
@@ -58,6 +59,25 @@ class Channel:
     def clear(self) -> None:
         """Remove everything. For use between queries, not under a running one."""
         shutil.rmtree(self.path, ignore_errors=True)
+
+
+class ChannelHandle:
+    """One end of a channel, in its user's process. As a context manager it removes the channel at the end."""
+
+    def __init__(self, channel: Channel) -> None:
+        self._channel = channel
+
+    def clear(self) -> None:
+        """Remove everything that the channel holds, and begin anew."""
+        self._channel.clear()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.clear()
 
 
 class FileSequence:

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from types import TracebackType
-from typing import Self
 
 import pyarrow as pa
 
-from volley_connectors.memory.channel import Channel, FileSequence
+from volley_connectors.memory.channel import Channel, ChannelHandle, FileSequence
 from volley_core.errors import ConfigError
 
 
-class MemorySourceHandle:
+class MemorySourceHandle(ChannelHandle):
     """The pushing end of a memory source. As a context manager it removes the channel at the end."""
 
     def __init__(self, name: str) -> None:
-        self._channel = Channel("source", name)
+        super().__init__(Channel("source", name))
 
     def push(self, data: pa.Table | pa.RecordBatch | Iterable[pa.RecordBatch]) -> None:
         """Add batches. All of a channel have one schema; a batch without rows only tells that schema."""
@@ -62,18 +60,6 @@ class MemorySourceHandle:
     def size(self, number: int) -> int:
         """How many bytes a pushed batch takes."""
         return self._files.path(number).stat().st_size
-
-    def clear(self) -> None:
-        """Remove all that was pushed, and begin again at number 0."""
-        self._channel.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
 
     @property
     def _files(self) -> FileSequence:

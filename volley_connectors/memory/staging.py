@@ -6,13 +6,12 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, replace
-from types import TracebackType
-from typing import ClassVar, Self
+from typing import ClassVar
 
 import pyarrow as pa
 from pydantic import Field
 
-from volley_connectors.memory.channel import Channel, ChannelName
+from volley_connectors.memory.channel import Channel, ChannelHandle, ChannelName
 from volley_connectors.memory.commits import Commit, CommitLog
 from volley_connectors.memory.faults import SINK_POINTS, SinkFaults, fire
 from volley_core.config import SinkConfig
@@ -132,11 +131,11 @@ class ChannelSink(ABC):
             fire(self.config.faults, SINK_POINTS, self._channel, point, range(epoch, epoch + 1))
 
 
-class SinkHandle:
+class SinkHandle(ChannelHandle):
     """What a sink published, seen from any process. As a context manager it removes the channel at the end."""
 
     def __init__(self, kind: str, name: str) -> None:
-        self._channel = Channel(kind, name)
+        super().__init__(Channel(kind, name))
         self._log = CommitLog(self._channel)
 
     @property
@@ -147,15 +146,3 @@ class SinkHandle:
     def epochs(self) -> list[Commit]:
         """Every epoch that was published, oldest first, replaced ones included."""
         return self._log.commits()
-
-    def clear(self) -> None:
-        """Remove everything, and the memory of who wrote it."""
-        self._channel.clear()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self.clear()
