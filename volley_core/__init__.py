@@ -8,6 +8,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from volley_core.bad_records import BadRecord, BadRecords
     from volley_core.blobs import BlobRef, Notification
     from volley_core.config import ConnectorConfig, SinkConfig, SourceConfig
     from volley_core.errors import (
@@ -28,11 +29,14 @@ if TYPE_CHECKING:
     from volley_core.hooks import hookimpl
     from volley_core.protocols import (
         BlobReader,
+        BlobRemover,
+        CuttingDecoder,
         Decoder,
         EpochContext,
         EpochSink,
         NotificationSource,
         Offset,
+        Piece,
         PreparedSink,
         ReadLimit,
         ResumableSource,
@@ -41,21 +45,26 @@ if TYPE_CHECKING:
         Split,
         SplitSource,
         StagingSink,
+        TolerantDecoder,
     )
     from volley_core.records import Barrier, Data, StreamElement, StreamRecord, TraceContext, Watermark
     from volley_core.units import ByteSize, Seconds
 
 __all__ = [
     "AmbiguousConnectorError",
+    "BadRecord",
+    "BadRecords",
     "Barrier",
     "BlobChangedError",
     "BlobNotFoundError",
     "BlobReader",
     "BlobRef",
+    "BlobRemover",
     "BrokenConnectorError",
     "ByteSize",
     "ConfigError",
     "ConnectorConfig",
+    "CuttingDecoder",
     "Data",
     "DataError",
     "DecodeError",
@@ -66,6 +75,7 @@ __all__ = [
     "Notification",
     "NotificationSource",
     "Offset",
+    "Piece",
     "PipelineConflictError",
     "PreparedSink",
     "ReadLimit",
@@ -81,6 +91,7 @@ __all__ = [
     "StagingSink",
     "StreamElement",
     "StreamRecord",
+    "TolerantDecoder",
     "TraceContext",
     "TransientError",
     "UnknownConnectorError",
@@ -90,7 +101,7 @@ __all__ = [
 ]
 
 # The cheapest to import come first: an error class is found before pyarrow is.
-_MODULES = ("errors", "blobs", "hooks", "units", "records", "protocols", "config")
+_MODULES = ("errors", "bad_records", "blobs", "hooks", "units", "records", "protocols", "config")
 
 
 def __getattr__(name: str) -> Any:

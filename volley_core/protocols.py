@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Protocol, TypeAlias, runtime_checkable
 
 import pyarrow as pa
 
+from volley_core.bad_records import BadRecords
 from volley_core.blobs import BlobRef, Notification
 from volley_core.records import StreamRecord
 
@@ -24,6 +25,9 @@ Offset: TypeAlias = dict[str, Any]
 
 Split: TypeAlias = Any
 """A picklable piece of one epoch's input that one task reads."""
+
+Piece: TypeAlias = Any
+"""Names a part of one object, small and picklable; only the decoder that cut the object knows what is in it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,4 +288,45 @@ class Decoder(Protocol):
         A column that the file lacks is null; one that the schema lacks is left out. Raises DecodeError if the bytes
         are not in the format or do not fit the schema. A file without rows gives no rows, not an error.
         """
+        ...
+
+
+@runtime_checkable
+class TolerantDecoder(Decoder, Protocol):
+    """A decoder for which one bad record does not cost its neighbours."""
+
+    def decode_tolerantly(self, file: BinaryIO, schema: pa.Schema, bad: BadRecords) -> Iterable[pa.RecordBatch]:
+        """Like `decode`, but each record that cannot be read or does not fit goes to `bad.add`; the others come out.
+
+        `BadRecords` says what else is asked for. Bytes that are not in the format at all still raise DecodeError.
+        """
+        ...
+
+
+@runtime_checkable
+class CuttingDecoder(Decoder, Protocol):
+    """A decoder that can read parts of an object, so that several tasks share a big one."""
+
+    def cut(self, file: BinaryIO, target_bytes: int) -> Sequence[Piece]:
+        """The object's pieces in order, each about `target_bytes`; one piece if it cannot be cut. Reads little of it.
+
+        Called on the driver. The same pieces for the same bytes.
+        """
+        ...
+
+    def within(self, piece: Piece) -> Decoder:
+        """This decoder for one piece of the object alone: the rows of all pieces in order are the object's rows."""
+        ...
+
+
+@runtime_checkable
+class BlobRemover(BlobReader, Protocol):
+    """A reader that can also take objects away once their rows are safe. Both may be repeated after a crash."""
+
+    def delete(self, ref: BlobRef) -> None:
+        """Delete the object, if it still is this version. One that is gone or overwritten is left alone, no error."""
+        ...
+
+    def move(self, ref: BlobRef, uri: str) -> None:
+        """Copy the object to `uri`, then delete it. One that is gone or overwritten is left alone, no error."""
         ...

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from volley_connectors.blob.ledger import Ledger
+from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.state import StateStore
 from volley_core import BlobRef, ConfigError, PipelineConflictError
@@ -84,12 +84,12 @@ def test_names_that_are_not_utf8_survive(state: StateStore) -> None:
 def test_ledger_by_name_counts_a_name_once() -> None:
     ledger = Ledger(by_version=False)
     ledger.add([BlobRef("a", version="1")])
-    assert ledger.seen(BlobRef("a", version="2"))
-    assert not ledger.seen(BlobRef("b", version="1"))
+    assert ledger.judge([BlobRef("a", version="2")]) == [Verdict.SEEN]
+    assert ledger.judge([BlobRef("b", version="1")]) == [Verdict.NEW]
 
 
 def test_ledger_by_version_counts_each_version_once() -> None:
     ledger = Ledger(by_version=True)
     ledger.add([BlobRef("a", version="1")])
-    assert ledger.seen(BlobRef("a", version="1"))
-    assert not ledger.seen(BlobRef("a", version="2"))
+    assert ledger.judge([BlobRef("a", version="1")]) == [Verdict.SEEN]
+    assert ledger.judge([BlobRef("a", version="2")]) == [Verdict.NEW]

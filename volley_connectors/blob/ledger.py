@@ -2,9 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from enum import Enum
 
 from volley_core import BlobRef
+
+
+class Verdict(Enum):
+    """What the ledger knows of an object that is announced."""
+
+    NEW = "new"
+    SEEN = "seen"
+    """Taken in already, in this version or, without overwrites, in any."""
 
 
 class Ledger:
@@ -15,10 +24,12 @@ class Ledger:
         self._known: set[str | tuple[str, str]] = set()
 
     def add(self, blobs: Iterable[BlobRef]) -> None:
+        """Remember objects whose manifest is durable."""
         self._known.update(map(self.identity, blobs))
 
-    def seen(self, blob: BlobRef) -> bool:
-        return self.identity(blob) in self._known
+    def judge(self, blobs: Sequence[BlobRef]) -> list[Verdict]:
+        """One verdict for each object, in order. Many at once: a lookup costs less so."""
+        return [Verdict.SEEN if self.identity(blob) in self._known else Verdict.NEW for blob in blobs]
 
     def identity(self, blob: BlobRef) -> str | tuple[str, str]:
         """What counts once: an object's name, or each of its versions."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 from volley_connectors.blob.deliveries import Deliveries, Delivery
-from volley_connectors.blob.ledger import Ledger
+from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_core import (
     BlobNotFoundError,
@@ -158,7 +158,7 @@ class EpochPlanner:
             return True
         blob = self._exact(blob)
         identity = self._ledger.identity(blob)
-        if self._ledger.seen(blob):
+        if self._ledger.judge([blob]) != [Verdict.NEW]:
             delivery.decide()
             return True
         if identity not in epoch.identities:
