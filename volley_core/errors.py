@@ -8,6 +8,7 @@ VolleyError
 │   └── AmbiguousConnectorError  two packages claim the name: uninstall one
 ├── TransientError           try the same call again later; the host does
 ├── PipelineConflictError    another query owns this pipeline id or state location: decide which goes on
+├── SchemaChangedError       the input has new columns, which are remembered now: restart the query
 ├── SinkError                the sink refused rows or a commit for a reason that a retry will not cure
 └── DataError                these bytes will never be readable; the host follows `on_bad_record`, `on_corrupt_file`
     ├── BlobNotFoundError        deleted before it was read
@@ -50,6 +51,10 @@ class TransientError(VolleyError):
 
 class PipelineConflictError(VolleyError):
     """Another query owns what this one wants to write."""
+
+
+class SchemaChangedError(VolleyError):
+    """The input has columns that the query's schema lacks; a restarted query will have them."""
 
 
 class SinkError(VolleyError):

@@ -13,12 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-import pyarrow as pa
 import pytest
 
 from volley_connectors.blob import BlobSource, BlobSourceConfig, ListingSource
 from volley_connectors.blob.selection import Selection
-from volley_connectors.blob.splits import OPENING_BYTES, pack
+from volley_connectors.blob.splits import OPENING_BYTES, Portion, pack
 from volley_core import (
     BlobChangedError,
     BlobNotFoundError,
@@ -252,7 +251,7 @@ def test_an_offset_stays_small_however_many_objects_it_holds(world: World) -> No
     source = world.source()
     end = source.latest_offset(START, ALL)
     assert len(json.dumps(end)) < 100
-    assert sum(len(split.blobs) for split in source.splits(START, end)) == 5000
+    assert sum(len(split.portions) for split in source.splits(START, end)) == 5000
 
 
 def test_a_manifest_that_never_reached_sparks_log_is_adopted(world: World) -> None:
@@ -541,13 +540,13 @@ def test_a_source_in_use_can_be_pickled_and_reads(world: World) -> None:
 def test_small_objects_share_a_split_and_large_ones_do_not() -> None:
     megabyte = 1024 * 1024
     blobs = [BlobRef(str(n), size) for n, size in enumerate([1, 1, 5 * megabyte, 1, 3 * megabyte, megabyte])]
-    splits = list(pack(blobs, pa.schema([]), 4 * megabyte))
-    assert [[blob.uri for blob in split.blobs] for split in splits] == [["0", "1"], ["2"], ["3", "4"], ["5"]]
+    packs = list(pack(map(Portion, blobs), 4 * megabyte))
+    assert [[portion.blob.uri for portion in found] for found in packs] == [["0", "1"], ["2"], ["3", "4"], ["5"]]
 
 
 def test_opening_many_tiny_objects_counts_too() -> None:
-    splits = list(pack([BlobRef(str(n), 1) for n in range(100)], pa.schema([]), 10 * OPENING_BYTES))
-    assert [len(split.blobs) for split in splits] == [10] * 10
+    packs = list(pack([Portion(BlobRef(str(n), 1)) for n in range(100)], 10 * OPENING_BYTES))
+    assert [len(found) for found in packs] == [10] * 10
 
 
 @pytest.mark.parametrize(

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
 from volley_core import ByteSize, Seconds, SourceConfig
+from volley_core.schema import ArrowSchema
 
 
 class BlobSourceConfig(SourceConfig):
@@ -36,11 +37,49 @@ class BlobSourceConfig(SourceConfig):
     visibility_seconds: Seconds = Field(
         300.0, gt=0, description="How long a message stays hidden if the driver dies; extended while an epoch runs."
     )
-    on_corrupt_file: Literal["fail", "skip"] = Field(
+    on_bad_record: Literal["fail", "drop", "rescue", "dead_letter"] = Field(
+        "fail",
+        description="What to do about a record that cannot be read or does not fit the schema. rescue: its values that "
+        "do not fit go to the column _rescued_data. fail: its object counts as corrupt.",
+    )
+    on_corrupt_file: Literal["fail", "skip", "dead_letter"] = Field(
         "fail", description="What to do about an object that cannot be decoded; skip leaves out what is left of it."
     )
     on_missing_file: Literal["fail", "skip"] = Field(
         "fail", description="What to do about an object that was deleted or overwritten before it was read."
+    )
+    dead_letter_path: str | None = Field(
+        None,
+        min_length=1,
+        description="Where dead letters go, as Parquet files: a path or an s3://, az://, gs:// address.",
+    )
+    rescued_data: bool = Field(
+        False,
+        description="Add a column _rescued_data: what a record holds and the schema lacks, as JSON.",
+    )
+    include_metadata: bool = Field(
+        False,
+        description="Add a struct column _metadata: file_path, file_name, file_size, file_modification_time, "
+        "event_time, message_id, row_index. Big objects are then not cut, so that rows can be counted.",
+    )
+    partition_columns: list[str] | None = Field(
+        None,
+        description="Columns whose values come from the path (year=2024/). Not given: every such folder's; []: none.",
+    )
+    schema_hints: ArrowSchema | None = Field(
+        None, description="Types of some columns where the schema is inferred: 'id bigint, paid decimal(10,2)'."
+    )
+    schema_location: str | None = Field(
+        None, min_length=1, description="Where an inferred schema is remembered, if not at state_location."
+    )
+    infer_sample_files: int = Field(10, gt=0, description="Most objects that a schema is inferred from.")
+    infer_sample_bytes: ByteSize = Field(
+        64 * 1024 * 1024, gt=0, description="Sampling ends with the object that reaches this size in all."
+    )
+    schema_evolution: Literal["none", "rescue", "fail", "add_new_columns"] = Field(
+        "none",
+        description="What to do about columns that the schema lacks. none: left out. rescue: into _rescued_data. "
+        "add_new_columns: remember the wider schema and stop; the next start has it, and volley run restarts itself.",
     )
 
     @field_validator("ignored")
@@ -61,3 +100,21 @@ class BlobSourceConfig(SourceConfig):
                 "use max_files_per_trigger or max_bytes_per_trigger"
             )
         return rows
+
+    @model_validator(mode="after")
+    def _dead_letters_have_a_place(self) -> Self:
+        wanted = [name for name in ("on_bad_record", "on_corrupt_file") if getattr(self, name) == "dead_letter"]
+        if wanted and self.dead_letter_path is None:
+            raise ValueError(f"{wanted[0]} = dead_letter needs the option 'dead_letter_path': where to put them")
+        if self.dead_letter_path is not None and not wanted:
+            raise ValueError(
+                "option 'dead_letter_path' is used with on_bad_record or on_corrupt_file = dead_letter only; "
+                "set one of them, or leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _schema_can_be_remembered(self) -> Self:
+        if self.schema_evolution == "add_new_columns" and not (self.schema_location or self.state_location):
+            raise ValueError("schema_evolution = add_new_columns needs 'schema_location' or 'state_location'")
+        return self

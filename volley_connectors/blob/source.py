@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import tempfile
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -16,19 +17,21 @@ import pyarrow as pa
 
 from volley_connectors import hooks
 from volley_connectors.blob.config import BlobSourceConfig
+from volley_connectors.blob.layout import Layout
 from volley_connectors.blob.ledger import Ledger
-from volley_connectors.blob.manifests import ManifestLog
+from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.planner import EpochPlanner
+from volley_connectors.blob.reading import SplitReading
+from volley_connectors.blob.reports import Reports
+from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.selection import Selection
-from volley_connectors.blob.splits import BlobSplit, pack
+from volley_connectors.blob.splits import BlobSplit, Portion, pack
 from volley_connectors.registry import build
 from volley_connectors.state import StateStore
 from volley_core import (
-    BlobChangedError,
-    BlobNotFoundError,
     BlobReader,
-    BlobRef,
     ConfigError,
+    CuttingDecoder,
     DataError,
     Decoder,
     NotificationSource,
@@ -36,13 +39,20 @@ from volley_core import (
     ReadLimit,
     StreamRecord,
 )
-from volley_core.schema import format_schema, parse_schema
 
 log = logging.getLogger(__name__)
 
-_SCHEMA_FILE = "schema.ddl"
-_SAMPLE_FILES = 10
-_MADE_ON_USE = ("_planner", "_manifests", "_state", "_scratch", "_decoder", "_schema")
+_MADE_ON_USE = (
+    "_planner",
+    "_manifests",
+    "_state",
+    "_scratch",
+    "_decoder",
+    "_layout",
+    "_reading",
+    "_schemas",
+    "_schema",
+)
 
 
 class BlobSource:
@@ -60,6 +70,7 @@ class BlobSource:
         self._notifications = notifications
         self._reader = reader
         self._prefix = prefix
+        self._reported = 0
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _MADE_ON_USE}
@@ -81,15 +92,17 @@ class BlobSource:
         self._planner.freeze()
 
     def latest_offset(self, start: Offset, limit: ReadLimit) -> Offset:
-        return {"manifest": self._planner.next_manifest(start["manifest"], limit)}
+        number = start["manifest"]
+        end = self._planner.next_manifest(number, limit)
+        self._report(number)
+        return {"manifest": end}
 
     def splits(self, start: Offset, end: Offset) -> Sequence[BlobSplit]:
-        blobs = [blob for number in range(start["manifest"] + 1, end["manifest"] + 1) for blob in self._planned(number)]
-        return list(pack(blobs, self.schema(), self._config.target_split_bytes)) if blobs else []
+        numbers = range(start["manifest"] + 1, end["manifest"] + 1)
+        return [split for number in numbers for split in self._splits(number)]
 
     def read(self, split: BlobSplit) -> Iterator[StreamRecord]:
-        for blob in split.blobs:
-            yield from self._read_blob(blob, split.schema)
+        return self._reading.records(split)
 
     def close(self) -> None:
         if "_planner" in self.__dict__:
@@ -104,33 +117,44 @@ class BlobSource:
         for name in _MADE_ON_USE:
             self.__dict__.pop(name, None)
 
-    def _read_blob(self, blob: BlobRef, schema: pa.Schema) -> Iterator[StreamRecord]:
+    def _splits(self, number: int) -> Iterator[BlobSplit]:
+        portions = [portion for entry in self._planned(number) for portion in self._portions(entry)]
+        packs = pack(portions, self._config.target_split_bytes)
+        return (BlobSplit(found, self.schema(), number, index) for index, found in enumerate(packs))
+
+    def _portions(self, entry: Entry) -> Iterator[Portion]:
+        """An object whole or, if it is big and its format permits, in pieces."""
+        whole, target = Portion(entry.blob, entry.message_id), self._config.target_split_bytes
+        decoder = self._decoder
+        # Rows of a piece cannot be counted from the object's beginning.
+        if entry.blob.size <= target or self._config.include_metadata or not isinstance(decoder, CuttingDecoder):
+            return iter([whole])
         try:
-            with self._reader.open(blob) as file:
-                for batch in self._decoder.decode(file, schema):
-                    if batch.num_rows:
-                        yield StreamRecord(batch, blob.event_time_ms)
-        except (BlobNotFoundError, BlobChangedError) as error:
-            self._forgive(error, blob, "on_missing_file", self._config.on_missing_file)
-        except DataError as error:
-            self._forgive(error, blob, "on_corrupt_file", self._config.on_corrupt_file)
+            with self._reader.open(entry.blob) as file:
+                pieces = decoder.cut(file, target)
+        except DataError:
+            # Its reading follows the options about such objects.
+            return iter([whole])
+        if len(pieces) < 2:
+            return iter([whole])
+        return (replace(whole, piece=piece, weight=target) for piece in pieces)
 
-    def _forgive(self, error: DataError, blob: BlobRef, option: str, choice: str) -> None:
-        if choice == "fail":
-            raise type(error)(
-                f"{self.connector_id}: object {blob.uri} (version {blob.version or 'unknown'}) cannot be read as "
-                f"{self._config.format!r}: {error}. The query will stop here until the object is as it was, or option "
-                f"{option!r} is set to 'skip'."
-            ) from error
-        log.warning("%s: skipped the rest of object %s: %s", self.connector_id, blob.uri, error)
-        hooks.fire("bad_records", connector_id=self.connector_id, origin=blob.uri, count=1, reason=str(error))
-
-    def _planned(self, number: int) -> list[BlobRef]:
+    def _planned(self, number: int) -> list[Entry]:
         if not self._must_remember and not self._manifests.has(number):
             # Nothing of that epoch was acknowledged: its objects will be announced again.
             log.warning("%s: the plan of epoch %d was lost with its driver; read anew", self.connector_id, number)
             return []
-        return [entry.blob for entry in self._manifests.read(number)]
+        return self._manifests.read(number)
+
+    def _report(self, number: int) -> None:
+        """Tell what of a committed epoch could not be read. Its tasks may have run anywhere; this is the driver."""
+        if self._config.state_location is None or number <= self._reported:
+            return
+        self._reported = number
+        for report in Reports(self._state).read(number):
+            if report.bad or report.state != "read":
+                count, reason = report.bad or 1, report.error
+                hooks.fire("bad_records", connector_id=self.connector_id, origin=report.uri, count=count, reason=reason)
 
     @property
     def _must_remember(self) -> bool:
@@ -144,7 +168,7 @@ class BlobSource:
             reader=self._reader,
             manifests=self._manifests,
             ledger=Ledger(by_version=self._config.allow_overwrites),
-            wants=self._selection().wants,
+            wants=Selection(self._config, self._prefix).wants,
             visibility_seconds=self._config.visibility_seconds,
             must_remember=self._must_remember,
         )
@@ -175,38 +199,36 @@ class BlobSource:
         return decoder
 
     @cached_property
+    def _layout(self) -> Layout:
+        return Layout(self._config, self._prefix)
+
+    @cached_property
+    def _reading(self) -> SplitReading:
+        reports = Reports(self._state) if self._config.state_location is not None else None
+        return SplitReading(
+            self.connector_id, self._config, self._reader, self._decoder, self._layout, reports, self._schemas
+        )
+
+    @cached_property
+    def _schemas(self) -> SchemaLog | None:
+        location = self._config.schema_location or self._config.state_location
+        return None if location is None else SchemaLog(StateStore(location))
+
+    @cached_property
     def _schema(self) -> pa.Schema:
-        """What the user gave; else what an earlier run found; else what the first objects look like."""
-        if self._config.schema is not None:
-            return self._config.schema
-        if self._config.state_location is None:
-            return self._infer_schema()
-        if not self._state.exists(_SCHEMA_FILE):
-            self._state.create(_SCHEMA_FILE, format_schema(self._infer_schema()).encode())
-        return parse_schema(self._state.read(_SCHEMA_FILE).decode())
+        """What the user gave, else what the first objects look like; and what turned up since."""
+        self._reading.check()
+        schema = self._config.schema
+        if schema is None:
+            schema = (self._schemas and self._schemas.last()) or self._infer_schema()
+        if self._schemas is not None and (
+            self._config.schema is None or self._config.schema_evolution == "add_new_columns"
+        ):
+            schema = self._schemas.add_columns(schema, pa.schema([]))
+        return self._layout.complete(schema)
 
     def _infer_schema(self) -> pa.Schema:
         self.check()
-        wants = self._selection().wants
-        sample = (blob for blob in self._reader.list(self._prefix) if wants(blob.uri))
-        for _, blob in zip(range(_SAMPLE_FILES), sample, strict=False):
-            schema = self._infer_from(blob)
-            if len(schema):
-                return schema
-        raise ConfigError(
-            f"{self.connector_id}: there is no object with rows to infer a schema from. Give the option 'schema', "
-            "for example schema='id bigint, name string'."
-        )
-
-    def _infer_from(self, blob: BlobRef) -> pa.Schema:
-        try:
-            with self._reader.open(blob) as file:
-                return self._decoder.infer_schema(file)
-        except DataError as error:
-            raise type(error)(
-                f"{self.connector_id}: no schema can be inferred from object {blob.uri} as {self._config.format!r}: "
-                f"{error}. Give the option 'schema', or correct the option 'format'."
-            ) from error
-
-    def _selection(self) -> Selection:
-        return Selection(self._config, self._prefix)
+        wants = Selection(self._config, self._prefix).wants
+        sampler = Sampler(self.connector_id, self._config, self._layout, self._reader, self._decoder)
+        return sampler.infer(blob for blob in self._reader.list(self._prefix) if wants(blob.uri))

@@ -1,4 +1,4 @@
-"""The work of one task: some objects, read one after the other."""
+"""The work of one task: objects or pieces of them, read one after the other."""
 
 from __future__ import annotations
 
@@ -7,30 +7,47 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from volley_core import BlobRef
+from volley_core import BlobRef, Piece
 
 OPENING_BYTES = 64 * 1024
 """What opening an object costs beside reading it, in bytes that could be read instead."""
 
 
 @dataclass(frozen=True, slots=True)
+class Portion:
+    """One object, or one piece of a big one."""
+
+    blob: BlobRef
+    message_id: str = ""
+    piece: Piece | None = None
+    weight: int = 0
+    """Bytes to be read; the object's size unless it was cut."""
+
+    @property
+    def cost(self) -> int:
+        return max(self.weight or self.blob.size, OPENING_BYTES)
+
+
+@dataclass(frozen=True, slots=True)
 class BlobSplit:
-    """Objects for one task, with the schema that the driver decided on."""
+    """Work for one task, with the schema that the driver decided on."""
 
-    blobs: tuple[BlobRef, ...]
+    portions: tuple[Portion, ...]
     schema: pa.Schema
+    manifest: int = 0
+    index: int = 0
+    """Which of the manifest's splits this is."""
 
 
-def pack(blobs: Iterable[BlobRef], schema: pa.Schema, target_bytes: int) -> Iterator[BlobSplit]:
-    """Objects in order, as many to a split as fit in `target_bytes`. The same splits for the same objects."""
-    chosen: list[BlobRef] = []
+def pack(portions: Iterable[Portion], target_bytes: int) -> Iterator[tuple[Portion, ...]]:
+    """Portions in order, as many together as fit in `target_bytes`. The same packs for the same portions."""
+    chosen: list[Portion] = []
     weight = 0
-    for blob in blobs:
-        added = max(blob.size, OPENING_BYTES)
-        if chosen and weight + added > target_bytes:
-            yield BlobSplit(tuple(chosen), schema)
+    for portion in portions:
+        if chosen and weight + portion.cost > target_bytes:
+            yield tuple(chosen)
             chosen, weight = [], 0
-        chosen.append(blob)
-        weight += added
+        chosen.append(portion)
+        weight += portion.cost
     if chosen:
-        yield BlobSplit(tuple(chosen), schema)
+        yield tuple(chosen)
