@@ -46,9 +46,13 @@ class StateStore:
 
     def read(self, name: str) -> bytes:
         """The whole file. Raises FileNotFoundError."""
+        if self.is_absent:
+            raise FileNotFoundError(name)
         return bytes(obstore.get(self._store, name).bytes())
 
     def exists(self, name: str) -> bool:
+        if self.is_absent:
+            return False
         try:
             obstore.head(self._store, name)
         except FileNotFoundError:
@@ -57,6 +61,8 @@ class StateStore:
 
     def names(self) -> Iterator[str]:
         """The names of all files, sorted."""
+        if self.is_absent:
+            return iter(())
         found = [entry["path"] for page in obstore.list(self._store) for entry in page]
         return iter(sorted(found))
 
@@ -67,11 +73,22 @@ class StateStore:
         except FileNotFoundError:
             return
 
+    @property
+    def is_absent(self) -> bool:
+        """Whether this is a local directory that nobody made yet. Writing makes it; looking must not."""
+        return self._path is not None and not self._path.is_dir()
+
+    @property
+    def _path(self) -> Path | None:
+        if "://" in self.location and not self.location.startswith("file://"):
+            return None
+        return Path(self.location.removeprefix("file://")).expanduser().absolute()
+
     @cached_property
     def _store(self) -> ObjectStore:
         try:
-            if "://" not in self.location or self.location.startswith("file://"):
-                path = Path(self.location.removeprefix("file://")).expanduser().absolute()
+            path = self._path
+            if path is not None:
                 path.mkdir(parents=True, exist_ok=True)
                 return obstore.store.LocalStore(path)
             return obstore.store.from_url(self.location)

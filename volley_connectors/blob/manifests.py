@@ -39,7 +39,7 @@ class ManifestLog:
 
     def last(self) -> int:
         """The highest number; 0 if there is no manifest."""
-        return max(self._numbers(), default=0)
+        return max(self.numbers(), default=0)
 
     def write(self, number: int, entries: Sequence[Entry]) -> None:
         """Store an epoch's objects. Raises PipelineConflictError if another writer has this number."""
@@ -56,24 +56,30 @@ class ManifestLog:
 
     def read(self, number: int) -> list[Entry]:
         """An epoch's objects. Raises ConfigError if they are not where they should be."""
+        return self.planned(number)[1]
+
+    def planned(self, number: int) -> tuple[int, list[Entry]]:
+        """When an epoch was planned, in milliseconds, and its objects. Raises ConfigError as `read` does."""
         try:
-            return _decode(self._store.read(_name(number)))
+            data = self._store.read(_name(number))
         except FileNotFoundError:
             raise ConfigError(
                 f"Manifest {number} is not at state_location {self._state.location!r}, but the checkpoint refers to "
                 "it. Restore that folder or correct the option; otherwise begin with a new checkpoint."
             ) from None
+        return int(json.loads(data[: data.index(b"\n")])["written_ms"]), _decode(data)
 
     def has(self, number: int) -> bool:
         return self._store.exists(_name(number))
 
     def blobs(self) -> Iterator[BlobRef]:
         """Every object in every manifest, oldest first."""
-        for number in self._numbers():
+        for number in self.numbers():
             for entry in self.read(number):
                 yield entry.blob
 
-    def _numbers(self) -> list[int]:
+    def numbers(self) -> list[int]:
+        """Of all manifests that are there, in order."""
         return sorted(int(name.removesuffix(".json")) for name in self._store.names() if name.endswith(".json"))
 
 

@@ -12,6 +12,7 @@ from volley_connectors import __version__
 from volley_connectors.cli.check import check
 from volley_connectors.cli.connectors import connectors
 from volley_connectors.cli.doctor import doctor
+from volley_connectors.cli.files import files
 from volley_connectors.cli.output import Verbose, print_error
 from volley_connectors.cli.preview import preview
 from volley_connectors.cli.quick import QuickCommand, QuickGroup
@@ -54,7 +55,7 @@ def volley(
 
 
 app.command(cls=QuickCommand)(connectors)
-for command in (show, preview, check, run, doctor):
+for command in (show, preview, check, run, files, doctor):
     app.command()(command)
 
 if find_spec("volley_connectors.demo") is not None:
