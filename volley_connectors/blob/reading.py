@@ -187,7 +187,7 @@ class _PortionReading:
         shown = ", ".join(sorted(names))
         what = f"{self._task.connector_id}: object {self._blob.uri} has columns that the schema lacks: {shown}"
         if self._task.schemas is None or self._task.config.schema_evolution == "fail":
-            raise SchemaChangedError(
+            raise ConfigError(
                 f"{what}. Add them to the option 'schema', or set schema_evolution to 'rescue', 'add_new_columns' or "
                 "'none'; then restart the query."
             )

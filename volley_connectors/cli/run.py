@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import signal
 import sys
 import time
@@ -14,13 +15,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from volley_connectors.cli.output import Json, Verbose, console, print_json_line
-from volley_core.errors import ConfigError, MissingConnectorError, VolleyError
+from volley_core.errors import ConfigError, MissingConnectorError, SchemaChangedError, VolleyError
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
 
     from volley_connectors.pipeline import Pipeline
     from volley_connectors.spark.runner import Progress, Run
+
+log = logging.getLogger(__name__)
 
 LINE_SECONDS = 5.0
 
@@ -88,11 +91,27 @@ def _run(pipeline: Pipeline, timeout_seconds: float | None, *, as_json: bool, ve
         ) from error
     spark = runner.start_session(pipeline, quiet=not verbose)
     try:
-        query = runner.Run(runner.start_query(spark, pipeline))
-        with _stopped_by_signals(query), _display(pipeline, as_json=as_json) as show:
-            return query.watch(show, timeout_seconds)
+        with _display(pipeline, as_json=as_json) as show:
+            deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds
+            return _watch(lambda: runner.Run(runner.start_query(spark, pipeline)), show, deadline)
     finally:
         runner.stop_session(spark)
+
+
+def _watch(start: Callable[[], Run], show: Callable[[Progress], None], deadline: float | None) -> bool:
+    """Follow a query to its end, through restarts for columns that turned up in its input."""
+    before = ""
+    while True:
+        query = start()
+        try:
+            with _stopped_by_signals(query):
+                return query.watch(show, None if deadline is None else max(0.0, deadline - time.monotonic()))
+        except SchemaChangedError as error:
+            # The same error again would mean that the restart did not help.
+            if str(error) == before or query.stopping:
+                raise
+            before = str(error)
+            log.warning("%s", error)
 
 
 @contextmanager
