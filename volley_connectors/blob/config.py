@@ -14,9 +14,14 @@ from volley_core.schema import ArrowSchema
 class BlobSourceConfig(SourceConfig):
     """What a blob source of any store can be told."""
 
-    format: str = Field("json", description="The objects' format: the name of an installed decoder.")
+    format: str = Field(
+        "json",
+        description="The objects' format: the name of an installed decoder, or auto: told by the ending of each name.",
+    )
     format_options: dict[str, Any] = Field(
-        default_factory=dict, description="Options of that decoder, as JSON or one by one: format_options.delimiter."
+        default_factory=dict,
+        description="Options of that decoder, as JSON or one by one: format_options.delimiter. With auto, JSON of "
+        "options by format: {'csv': {'delimiter': ';'}}.",
     )
     max_files_per_trigger: int | None = Field(1000, gt=0, description="Most objects that one epoch takes in.")
     target_split_bytes: ByteSize = Field(

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from volley_connectors.blob.config import BlobSourceConfig
 from volley_connectors.blob.dead_letters import DeadLetters
+from volley_connectors.blob.formats import Formats
 from volley_connectors.blob.layout import RESCUED, Layout, ObjectColumns
 from volley_connectors.blob.reports import BlobReport, Reports
 from volley_connectors.blob.schemas import Sampler, SchemaLog
@@ -26,7 +27,6 @@ from volley_core import (
     CuttingDecoder,
     DataError,
     DecodeError,
-    Decoder,
     SchemaChangedError,
     StreamRecord,
     TolerantDecoder,
@@ -47,14 +47,15 @@ class SplitReading:
     connector_id: str
     config: BlobSourceConfig
     reader: BlobReader
-    decoder: Decoder
+    formats: Formats
     layout: Layout
     reports: Reports | None
     schemas: SchemaLog | None
 
     def check(self) -> None:
         """Raise ConfigError if the format cannot do what the options ask for."""
-        if self.tolerates and not isinstance(self.decoder, TolerantDecoder):
+        decoder = self.formats.any()
+        if self.tolerates and decoder is not None and not isinstance(decoder, TolerantDecoder):
             raise ConfigError(
                 f"{self.connector_id}: format {self.config.format!r} cannot tell bad records from good ones. Leave "
                 "'on_bad_record' at 'fail', and 'rescued_data' and schema_evolution=rescue out; see 'on_corrupt_file'."
@@ -113,7 +114,7 @@ class _PortionReading:
             self._forgive(error, "corrupt", "on_corrupt_file", self._task.config.on_corrupt_file)
 
     def _batches(self, file: BinaryIO, columns: ObjectColumns) -> Iterable[pa.RecordBatch]:
-        decoder, piece = self._task.decoder, self._portion.piece
+        decoder, piece = self._task.formats.of(self._blob.uri), self._portion.piece
         if piece is not None:
             assert isinstance(decoder, CuttingDecoder)
             decoder = decoder.within(piece)
@@ -160,7 +161,7 @@ class _PortionReading:
         self.report = replace(self.report, state=state, error=str(error))
 
     def _other_way(self, state: str) -> str:
-        if state == "corrupt" and isinstance(self._task.decoder, TolerantDecoder):
+        if state == "corrupt" and isinstance(self._task.formats.any(), TolerantDecoder):
             return ", or 'on_bad_record' to 'drop', 'rescue' or 'dead_letter'"
         return ""
 
@@ -192,7 +193,7 @@ class _PortionReading:
                 "'none'; then restart the query."
             )
         sampler = Sampler(
-            self._task.connector_id, self._task.config, self._task.layout, self._task.reader, self._task.decoder
+            self._task.connector_id, self._task.config, self._task.layout, self._task.reader, self._task.formats
         )
         found = sampler.apply_hints(sampler.of_object(self._blob))
         added = pa.schema([field for field in found if field.name in names])

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from volley_connectors.blob.config import BlobSourceConfig
+from volley_connectors.blob.formats import Formats
 from volley_connectors.blob.layout import Layout
 from volley_connectors.blob.partitions import infer_columns
 from volley_connectors.state import StateStore
-from volley_core import BlobReader, BlobRef, ConfigError, DataError, Decoder
+from volley_core import BlobReader, BlobRef, ConfigError, DataError
 from volley_core.schema import format_schema, parse_schema
 
 _FOLDER = "schemas"
@@ -53,7 +54,7 @@ class Sampler:
     config: BlobSourceConfig
     layout: Layout
     reader: BlobReader
-    decoder: Decoder
+    formats: Formats
 
     def infer(self, blobs: Iterable[BlobRef]) -> pa.Schema:
         """One schema for all sampled objects. Raises ConfigError if there are none with rows, or they do not agree."""
@@ -74,7 +75,7 @@ class Sampler:
         """What one object looks like."""
         try:
             with self.reader.open(blob) as file:
-                return self.decoder.infer_schema(file)
+                return self.formats.of(blob.uri).infer_schema(file)
         except DataError as error:
             raise type(error)(
                 f"{self.connector_id}: no schema can be inferred from object {blob.uri} as {self.config.format!r}: "

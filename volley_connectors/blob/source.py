@@ -17,6 +17,7 @@ import pyarrow as pa
 
 from volley_connectors import hooks
 from volley_connectors.blob.config import BlobSourceConfig
+from volley_connectors.blob.formats import Formats
 from volley_connectors.blob.layout import Layout
 from volley_connectors.blob.ledger import Ledger
 from volley_connectors.blob.manifests import Entry, ManifestLog
@@ -26,14 +27,12 @@ from volley_connectors.blob.reports import Reports
 from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.selection import Selection
 from volley_connectors.blob.splits import BlobSplit, Portion, pack
-from volley_connectors.registry import build
 from volley_connectors.state import StateStore
 from volley_core import (
     BlobReader,
     ConfigError,
     CuttingDecoder,
     DataError,
-    Decoder,
     NotificationSource,
     Offset,
     ReadLimit,
@@ -47,7 +46,7 @@ _MADE_ON_USE = (
     "_manifests",
     "_state",
     "_scratch",
-    "_decoder",
+    "_formats",
     "_layout",
     "_reading",
     "_schemas",
@@ -125,11 +124,13 @@ class BlobSource:
     def _portions(self, entry: Entry) -> Iterator[Portion]:
         """An object whole or, if it is big and its format permits, in pieces."""
         whole, target = Portion(entry.blob, entry.message_id), self._config.target_split_bytes
-        decoder = self._decoder
         # Rows of a piece cannot be counted from the object's beginning.
-        if entry.blob.size <= target or self._config.include_metadata or not isinstance(decoder, CuttingDecoder):
+        if entry.blob.size <= target or self._config.include_metadata:
             return iter([whole])
         try:
+            decoder = self._formats.of(entry.blob.uri)
+            if not isinstance(decoder, CuttingDecoder):
+                return iter([whole])
             with self._reader.open(entry.blob) as file:
                 pieces = decoder.cut(file, target)
         except DataError:
@@ -194,9 +195,8 @@ class BlobSource:
         return tempfile.TemporaryDirectory(prefix="volley-state-", ignore_cleanup_errors=True)
 
     @cached_property
-    def _decoder(self) -> Decoder:
-        decoder: Decoder = build("decoders", self._config.format, self._config.format_options)
-        return decoder
+    def _formats(self) -> Formats:
+        return Formats(self._config.format, self._config.format_options)
 
     @cached_property
     def _layout(self) -> Layout:
@@ -206,7 +206,7 @@ class BlobSource:
     def _reading(self) -> SplitReading:
         reports = Reports(self._state) if self._config.state_location is not None else None
         return SplitReading(
-            self.connector_id, self._config, self._reader, self._decoder, self._layout, reports, self._schemas
+            self.connector_id, self._config, self._reader, self._formats, self._layout, reports, self._schemas
         )
 
     @cached_property
@@ -230,5 +230,5 @@ class BlobSource:
     def _infer_schema(self) -> pa.Schema:
         self.check()
         wants = Selection(self._config, self._prefix).wants
-        sampler = Sampler(self.connector_id, self._config, self._layout, self._reader, self._decoder)
+        sampler = Sampler(self.connector_id, self._config, self._layout, self._reader, self._formats)
         return sampler.infer(blob for blob in self._reader.list(self._prefix) if wants(blob.uri))
