@@ -140,11 +140,11 @@ class _PortionReading:
     def _bad_record(self, record: BadRecord) -> None:
         choice = self._task.config.on_bad_record
         if choice == "fail":
-            raise DecodeError(f"row {record.row}: {record.error}")
+            raise DecodeError(_told(record))
         if choice == "dead_letter":
             assert self._letters is not None
             self._letters.add(self._portion, record)
-        error = self.report.error or f"row {record.row}: {record.error}"
+        error = self.report.error or _told(record)
         self.report = replace(self.report, bad=self.report.bad + 1, error=error)
 
     def _forgive(self, error: DataError, state: str, option: str, choice: str) -> None:
@@ -200,6 +200,10 @@ class _PortionReading:
         known = pa.schema([field for field in self._schema if field.name not in self._task.layout.added.names])
         self._task.schemas.add_columns(known, added)
         raise SchemaChangedError(f"{what}. They are remembered now: restart the query, and its rows will have them.")
+
+
+def _told(record: BadRecord) -> str:
+    return record.error if record.error.startswith("row ") else f"row {record.row}: {record.error}"
 
 
 def _keys(text: str) -> set[str]:

@@ -1,22 +1,26 @@
-"""Comma-separated values, read block by block."""
+"""Comma-separated values, read block by block.
+
+Arrow parses a block of whole records at once; a block that it refuses is halved until the bad record stands alone.
+"""
 
 from __future__ import annotations
 
 import io
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, BinaryIO
 
 import pyarrow as pa
 import pyarrow.csv as pc
-from pydantic import Field
+from pydantic import Field, field_validator
 
-from volley_connectors.decoders.columns import fit, plain
-from volley_connectors.decoders.streams import decoding, decompressed
-from volley_connectors.decoders.timestamps import parse_timestamps
-from volley_core import ByteSize, ConfigError, ConnectorConfig, DecodeError
+from volley_connectors.decoders import lines
+from volley_connectors.decoders.columns import plain
+from volley_connectors.decoders.csv_blocks import CsvBlocks, CsvDialect
+from volley_connectors.decoders.csv_rows import CsvParser
+from volley_connectors.decoders.streams import Compression, Transcoded, decoding, decompressed
+from volley_core import BadRecords, ByteSize, ConnectorConfig, DecodeError
 
 _SAMPLE_BYTES = 8 * 1024 * 1024
-_HEAD_BYTES = 64 * 1024
 
 
 class CsvDecoderConfig(ConnectorConfig):
@@ -28,113 +32,104 @@ class CsvDecoderConfig(ConnectorConfig):
     delimiter: str = Field(",", min_length=1, max_length=1, description="The character between two values.")
     quote: str = Field('"', max_length=1, description="The character around a value; empty for none.")
     escape: str = Field("", max_length=1, description="The character before a quote inside a value; empty: doubled.")
+    comment: str = Field("", max_length=1, description="Lines that begin with this character are left out.")
     null_values: list[str] = Field([""], description="Texts that mean null.")
     multiline: bool = Field(False, description="Quoted values may hold line ends.")
     encoding: str = Field("utf8", description="The text's encoding, as Python names it.")
+    compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
     block_bytes: ByteSize = Field(
-        2 * 1024 * 1024, ge=1024, description="How much text is parsed at once; a line must fit in."
+        2 * 1024 * 1024, ge=1024, description="How much text is parsed at once; about one Arrow batch."
     )
+
+    @field_validator("encoding")
+    @classmethod
+    def _is_known(cls, encoding: str) -> str:
+        try:
+            "".encode(encoding)
+        except LookupError:
+            raise ValueError("Python knows no such encoding") from None
+        return encoding
+
+    @field_validator("delimiter", "quote", "escape", "comment")
+    @classmethod
+    def _is_one_byte(cls, character: str) -> str:
+        if not character.isascii():
+            raise ValueError("must be an ASCII character")
+        return character
 
 
 class CsvDecoder:
-    """CSV: separated values, plain or compressed."""
+    """CSV: separated values, plain or compressed. Columns are found by the names in the header."""
 
     Config = CsvDecoderConfig
 
-    def __init__(self, config: CsvDecoderConfig) -> None:
+    def __init__(self, config: CsvDecoderConfig, bounds: lines.ByteRange | None = None) -> None:
         self._config = config
+        self._bounds = bounds
 
     def infer_schema(self, file: BinaryIO) -> pa.Schema:
         with decoding("CSV"):
-            sample = self._sample(file, _SAMPLE_BYTES)
-            if not sample.strip():
-                return pa.schema([])
-            names = None if self._config.header else [f"_c{i}" for i in range(self._width(sample))]
+            blocks = self._blocks(file, _SAMPLE_BYTES)
+            block = next(iter(blocks), None)
+            if block is None:
+                return pa.schema([(name, pa.string()) for name in blocks.names or []])
+            names = blocks.names or [f"_c{i}" for i in range(len(self._dialect.values(block)))]
             table = pc.read_csv(
-                io.BytesIO(sample), self._read_options(names, len(sample) + 1), self._parse_options(), self._nulls()
+                io.BytesIO(block),
+                pc.ReadOptions(use_threads=False, column_names=names, block_size=len(block) + 1),
+                self._dialect.parse_options(),
+                pc.ConvertOptions(null_values=self._config.null_values, strings_can_be_null=True),
             )
             return plain(table.schema)
 
     def decode(self, file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        convert = self._convert_options(schema)
-        with decoding("CSV"):
-            names = None
-            if not self._config.header:
-                names = _positions(schema, self._width(self._sample(file, _HEAD_BYTES)))
-            try:
-                reader = pc.open_csv(
-                    decompressed(file),
-                    self._read_options(names, self._config.block_bytes),
-                    self._parse_options(),
-                    convert,
-                )
-            except pa.ArrowInvalid as error:
-                if "Empty CSV file" in str(error):
-                    return
-                raise
-            for batch in reader:
-                if batch.num_rows:
-                    yield fit(_with_timestamps(batch, schema), schema)
+        return self.decode_tolerantly(file, schema, BadRecords(lines.refuse))
 
-    def _sample(self, file: BinaryIO, num_bytes: int) -> bytes:
-        """Whole lines from the beginning."""
-        sample = bytes(decompressed(file).read(num_bytes))
-        return sample[: sample.rfind(b"\n") + 1] if len(sample) == num_bytes else sample
-
-    def _width(self, sample: bytes) -> int:
-        """How many columns a file without a header has."""
-        if not sample.strip():
-            return 0
-        options = pc.ReadOptions(use_threads=False, autogenerate_column_names=True, encoding=self._config.encoding)
-        return len(pc.read_csv(io.BytesIO(sample), options, self._parse_options()).schema)
-
-    def _read_options(self, names: list[str] | None, block_bytes: int) -> pc.ReadOptions:
-        try:
-            "".encode(self._config.encoding)
-        except LookupError:
-            raise ConfigError(
-                f"Option 'encoding' = {self._config.encoding!r}: Python knows no such encoding."
-            ) from None
-        return pc.ReadOptions(
-            use_threads=False, column_names=names, block_size=block_bytes, encoding=self._config.encoding
-        )
-
-    def _parse_options(self) -> pc.ParseOptions:
-        return pc.ParseOptions(
-            delimiter=self._config.delimiter,
-            quote_char=self._config.quote or False,
-            escape_char=self._config.escape or False,
-            newlines_in_values=self._config.multiline,
-        )
-
-    def _nulls(self, **more: Any) -> pc.ConvertOptions:
-        return pc.ConvertOptions(null_values=self._config.null_values, strings_can_be_null=True, **more)
-
-    def _convert_options(self, schema: pa.Schema) -> pc.ConvertOptions:
+    def decode_tolerantly(self, file: BinaryIO, schema: pa.Schema, bad: BadRecords) -> Iterator[pa.RecordBatch]:
         for field in schema:
             if pa.types.is_nested(field.type):
                 raise DecodeError(f"column {field.name!r}: CSV cannot hold values of type {field.type}")
-        types = {field.name: _read_as(field.type) for field in schema}
-        return self._nulls(column_types=types, include_columns=schema.names, include_missing_columns=True)
+        parser = None
+        with decoding("CSV"):
+            blocks = self._blocks(file, self._config.block_bytes)
+            for block in blocks:
+                if parser is None:
+                    names = blocks.names or _positions(schema, bad.extras, len(self._dialect.values(block)))
+                    parser = CsvParser(schema, bad, names, self._dialect, self._config.null_values)
+                yield from parser.batches(block)
+
+    def cut(self, file: BinaryIO, target_bytes: int) -> Sequence[lines.ByteRange]:
+        config = self._config
+        plain_text = config.compression in ("auto", "none") and _is_utf8(config.encoding)
+        return lines.cut(file, target_bytes) if plain_text and not config.multiline else [(0, file.seek(0, 2))]
+
+    def within(self, piece: lines.ByteRange) -> CsvDecoder:
+        return CsvDecoder(self._config, (piece[0], piece[1]))
+
+    @property
+    def _dialect(self) -> CsvDialect:
+        config = self._config
+        return CsvDialect(config.delimiter, config.quote, config.escape, config.comment, config.multiline)
+
+    def _blocks(self, file: BinaryIO, block_bytes: int) -> CsvBlocks:
+        stream: Any = decompressed(file, self._config.compression)
+        whole = stream is file
+        if not _is_utf8(self._config.encoding):
+            stream = Transcoded(stream, self._config.encoding)
+        names = None
+        if self._bounds is not None and whole:
+            if self._bounds[0] and self._config.header:
+                names = CsvBlocks(stream, self._dialect, block_bytes, header=True).names
+            stream = lines.LineRange(file, self._bounds)
+        header = self._config.header and names is None
+        return CsvBlocks(stream, self._dialect, block_bytes, header=header, names=names)
 
 
-def _positions(schema: pa.Schema, width: int) -> list[str]:
+def _is_utf8(encoding: str) -> bool:
+    return encoding.lower().replace("-", "").replace("_", "") in ("utf8", "ascii", "usascii", "utf8sig")
+
+
+def _positions(schema: pa.Schema, extras: str | None, width: int) -> list[str]:
     """Names for a file without a header: the schema's in order, then names that no schema has."""
-    names: list[str] = schema.names[:width]
-    return names + [f"\0{i}" for i in range(len(schema), width)]
-
-
-def _read_as(kind: pa.DataType) -> pa.DataType:
-    # Arrow's own parser wants a zone in every timestamp of a column, or in none.
-    return pa.string() if pa.types.is_timestamp(kind) else kind
-
-
-def _with_timestamps(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    for index, field in enumerate(schema):
-        if pa.types.is_timestamp(field.type):
-            try:
-                array = parse_timestamps(batch.column(index), field.type)
-            except ValueError as error:
-                raise DecodeError(f"column {field.name!r}: {error}") from error
-            batch = batch.set_column(index, field, array)
-    return batch
+    names = [name for name in schema.names if name != extras][:width]
+    return names + [f"_c{i}" for i in range(len(names), width)]

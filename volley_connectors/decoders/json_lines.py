@@ -1,24 +1,27 @@
-"""JSON, one object per line.
+"""JSON: one object per line, or one document.
 
-The file is cut into blocks at line ends. Arrow parses a block at once; a block that it refuses is read again line by
-line, which knows more types and spellings and can name the row that is wrong.
+The file is cut into blocks at line ends. Arrow parses a block at once; of a block that it refuses, the part at fault is
+read again line by line, which knows more types and spellings and can name the row that is wrong.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Any, BinaryIO
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, BinaryIO, Literal
 
 import pyarrow as pa
 import pyarrow.json as pj
 from pydantic import Field
 
+from volley_connectors.decoders import lines
 from volley_connectors.decoders.columns import fit, plain
-from volley_connectors.decoders.json_rows import parse_rows
-from volley_connectors.decoders.streams import decoding, decompressed
-from volley_core import ByteSize, ConnectorConfig, DecodeError
+from volley_connectors.decoders.json_document import elements
+from volley_connectors.decoders.json_rows import RowParser
+from volley_connectors.decoders.streams import Compression, decoding, decompressed
+from volley_core import BadRecord, BadRecords, ByteSize, ConnectorConfig, DecodeError
 
-_BOM = b"\xef\xbb\xbf"
+_FEW_LINES = 256
+"""So many lines at most are read one by one; of more, the part at fault is looked for first."""
 
 
 class JsonLinesDecoderConfig(ConnectorConfig):
@@ -26,18 +29,24 @@ class JsonLinesDecoderConfig(ConnectorConfig):
 
     EXAMPLE = {"block_bytes": "8 MiB"}
 
+    multiline: bool = Field(False, description="The object is one document, an array or an object, over many lines.")
+    epoch_timestamps: Literal["none", "seconds", "milliseconds", "microseconds"] = Field(
+        "none", description="What a number in a timestamp column counts since 1970; none: a number is a bad value."
+    )
+    compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
     block_bytes: ByteSize = Field(
         4 * 1024 * 1024, ge=1024, description="How much text is parsed at once; about one Arrow batch."
     )
 
 
 class JsonLinesDecoder:
-    """JSON lines: one object per line, plain or compressed."""
+    """JSON: one object per line, or one document; plain or compressed."""
 
     Config = JsonLinesDecoderConfig
 
-    def __init__(self, config: JsonLinesDecoderConfig) -> None:
+    def __init__(self, config: JsonLinesDecoderConfig, bounds: lines.ByteRange | None = None) -> None:
         self._config = config
+        self._bounds = bounds
 
     def infer_schema(self, file: BinaryIO) -> pa.Schema:
         found: list[pa.Schema] = []
@@ -48,61 +57,92 @@ class JsonLinesDecoder:
             return plain(pa.unify_schemas([pa.schema([]), *found], promote_options="permissive"))
 
     def decode(self, file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-        readable = _readable(schema)
-        rows = 0
+        return self.decode_tolerantly(file, schema, BadRecords(lines.refuse))
+
+    def decode_tolerantly(self, file: BinaryIO, schema: pa.Schema, bad: BadRecords) -> Iterator[pa.RecordBatch]:
+        parser = _BlockParser(schema, bad, self._config.epoch_timestamps)
         with decoding("JSON lines"):
             for block in self._blocks(file):
-                batch = _parse_fast(block, readable) if readable is not None else None
-                batch = (
-                    parse_rows(block, schema, rows) if batch is None else _fit_or_explain(batch, block, schema, rows)
-                )
-                rows += batch.num_rows
-                if batch.num_rows:
-                    yield batch
+                yield from parser.batches(block)
 
-    def _blocks(self, file: BinaryIO) -> Iterator[bytes]:
+    def cut(self, file: BinaryIO, target_bytes: int) -> Sequence[lines.ByteRange]:
+        if self._config.multiline or self._config.compression not in ("auto", "none"):
+            return [(0, file.seek(0, 2))]
+        return lines.cut(file, target_bytes)
+
+    def within(self, piece: lines.ByteRange) -> JsonLinesDecoder:
+        return JsonLinesDecoder(self._config, (piece[0], piece[1]))
+
+    def _blocks(self, file: BinaryIO) -> Iterable[bytes]:
         """The file in pieces that end at a line's end."""
-        stream = decompressed(file)
-        parts: list[bytes] = []
-        first = True
-        while chunk := stream.read(self._config.block_bytes):
-            if first:
-                chunk, first = chunk.removeprefix(_BOM), False
-            cut = chunk.rfind(b"\n") + 1
-            if cut:
-                block = b"".join((*parts, chunk[:cut]))
-                parts = []
-                if not block.isspace():
-                    yield block
-            parts.append(chunk[cut:])
-        rest = b"".join(parts)
-        if rest and not rest.isspace():
-            yield rest
+        stream: Any = decompressed(file, self._config.compression)
+        if self._bounds is not None and stream is file:
+            stream = lines.LineRange(file, self._bounds)
+        if self._config.multiline:
+            return elements(stream, self._config.block_bytes)
+        return (block for block in lines.blocks(stream, self._config.block_bytes) if not block.isspace())
 
 
-def _parse_fast(block: bytes, schema: pa.Schema) -> pa.RecordBatch | None:
-    """The block as Arrow reads it; None if it needs the slow way."""
-    # Arrow crashes the process if a block's first value is `null`.
-    if block.lstrip()[:1] != b"{":
-        return None
-    try:
-        table = pj.read_json(
-            pa.BufferReader(block),
-            _options(block),
-            pj.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-        )
-        # Arrow does not look whether the texts are UTF-8.
-        table.validate(full=True)
-    except pa.ArrowException:
-        return None
-    return table.combine_chunks().to_batches()[0]
+class _BlockParser:
+    """Makes batches of blocks of lines, for one schema."""
+
+    def __init__(self, schema: pa.Schema, bad: BadRecords, epoch_timestamps: str) -> None:
+        self._schema = schema
+        self._bad = bad
+        known = pa.schema([field for field in schema if field.name != bad.extras])
+        self._readable = None if epoch_timestamps != "none" and _has_timestamps(known) else _readable(known)
+        # What a record holds and the schema lacks, Arrow would infer anew in every block: such rows go the slow way.
+        self._unexpected = "ignore" if bad.extras is None else "error"
+        self._rows = RowParser(schema, bad.extras, epoch_timestamps)
+        self._count = lines.RowCounter()
+
+    def batches(self, block: bytes) -> Iterator[pa.RecordBatch]:
+        found = self._parse_fast(block)
+        if found is not None:
+            self._count.rows += found.num_rows
+            parts = [found]
+        else:
+            parts = list(lines.parse_tolerantly(_split(block), self._parse, self._bad_line, self._count))
+        # Many small parts are dear for whoever comes next.
+        whole = parts[0] if len(parts) == 1 else pa.concat_batches(parts) if parts else None
+        if whole is not None and whole.num_rows:
+            yield whole
+
+    def _parse(self, block: bytes, rows_before: int) -> pa.RecordBatch:
+        found = self._parse_fast(block)
+        if found is not None:
+            return found
+        if self._readable is not None and block.count(b"\n") > _FEW_LINES:
+            raise DecodeError("to be looked at in parts")
+        return self._rows.parse(block, rows_before)
+
+    def _bad_line(self, line: bytes, row: int, error: DecodeError) -> pa.RecordBatch | None:
+        self._bad.add(BadRecord(line.strip(), str(error), row))
+        return self._rows.rescue(line) if self._bad.rescue else None
+
+    def _parse_fast(self, block: bytes) -> pa.RecordBatch | None:
+        """The block as Arrow reads it; None if it needs the slow way."""
+        # Arrow crashes the process if a block's first value is `null`.
+        if self._readable is None or block.lstrip()[:1] != b"{":
+            return None
+        options = pj.ParseOptions(explicit_schema=self._readable, unexpected_field_behavior=self._unexpected)
+        try:
+            table = pj.read_json(pa.BufferReader(block), _options(block), options)
+            # Arrow does not look whether the texts are UTF-8.
+            table.validate(full=True)
+            return fit(table.combine_chunks().to_batches()[0], self._schema)
+        except (pa.ArrowException, DecodeError):
+            return None
 
 
-def _fit_or_explain(batch: pa.RecordBatch, block: bytes, schema: pa.Schema, rows: int) -> pa.RecordBatch:
-    try:
-        return fit(batch, schema)
-    except DecodeError:
-        return parse_rows(block, schema, rows)
+def _split(block: bytes) -> list[bytes]:
+    """Lines, which end in \\n alone: bytes.splitlines would also end them at a carriage return."""
+    parts = block.split(b"\n")
+    return [part + b"\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
+
+
+def _has_timestamps(schema: pa.Schema) -> bool:
+    return "timestamp" in str(schema)
 
 
 def _options(block: bytes) -> pj.ReadOptions:

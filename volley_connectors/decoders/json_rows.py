@@ -13,8 +13,10 @@ import pyarrow as pa
 
 from volley_connectors.decoders.timestamps import parse_timestamp
 from volley_core import DecodeError
+from volley_core.bad_records import CORRUPT_RECORD
 
 _SHOWN = 80
+_EPOCHS = {"none": 0, "seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
 _NOT_NUMBERS = {"NaN", "Infinity", "-Infinity"}
 _MISFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
@@ -29,13 +31,54 @@ _JSON = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=
 _Converter = Callable[[Any], Any]
 
 
-def parse_rows(block: bytes, schema: pa.Schema, rows_before: int) -> pa.RecordBatch:
-    """The rows of whole lines. Raises DecodeError with the number of the row, counted from 1 through the whole file."""
-    rows = list(_objects(block, rows_before))
-    if not len(schema):
-        return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
-    columns = [_column([row.get(field.name) for row in rows], field, rows_before) for field in schema]
-    return pa.RecordBatch.from_arrays(columns, schema=schema)
+class RowParser:
+    """Lines as rows of one schema, value by value."""
+
+    def __init__(self, schema: pa.Schema, extras: str | None = None, epoch_timestamps: str = "none") -> None:
+        """`extras`: a text column of the schema that takes, as JSON, what a row holds and the schema lacks."""
+        self._schema = schema
+        self._extras = extras
+        self._columns = [(field, _nullable(field.type, epoch_timestamps)) for field in schema]
+        self._known = set(schema.names)
+
+    def parse(self, block: bytes, rows_before: int) -> pa.RecordBatch:
+        """The rows of whole lines. Raises DecodeError with the number of the row, counted from 1 through the file."""
+        rows = list(_objects(block, rows_before))
+        if not self._columns:
+            return pa.RecordBatch.from_struct_array(pa.array([{}] * len(rows), pa.struct([])))
+        arrays = [
+            pa.array([self._others(row) for row in rows], pa.string())
+            if field.name == self._extras
+            else _column([row.get(field.name) for row in rows], field, convert, rows_before)
+            for field, convert in self._columns
+        ]
+        return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
+
+    def rescue(self, line: bytes) -> pa.RecordBatch | None:
+        """A bad line as rows: what does not fit stands among the extras. None if a null is not allowed in its place."""
+        try:
+            rows = [self._rescued(row) for row in _objects(line, 0)]
+        except DecodeError:
+            rows = [{self._extras: _dump({CORRUPT_RECORD: line.strip().decode(errors="replace")})}]
+        batch = pa.RecordBatch.from_pylist(rows, schema=self._schema)
+        fits = all(field.nullable or not batch.column(field.name).null_count for field in self._schema)
+        return batch if fits else None
+
+    def _rescued(self, row: dict[str, Any]) -> dict[str | None, Any]:
+        values: dict[str | None, Any] = {}
+        others = {key: value for key, value in row.items() if key not in self._known}
+        for field, convert in self._columns:
+            value = row.get(field.name)
+            try:
+                values[field.name] = pa.scalar(convert(value), field.type).as_py()
+            except _MISFIT:
+                others[field.name] = value
+        values[self._extras] = _dump(others) if others else None
+        return values
+
+    def _others(self, row: dict[str, Any]) -> str | None:
+        others = {key: value for key, value in row.items() if key not in self._known}
+        return _dump(others) if others else None
 
 
 def _objects(block: bytes, number: int) -> Iterator[dict[str, Any]]:
@@ -67,8 +110,7 @@ def _skip_space(text: str, at: int) -> int:
     return at
 
 
-def _column(values: list[Any], field: pa.Field, rows_before: int) -> pa.Array:
-    convert = _nullable(field.type)
+def _column(values: list[Any], field: pa.Field, convert: _Converter, rows_before: int) -> pa.Array:
     try:
         array = pa.array([convert(value) for value in values], field.type)
         if field.nullable or not array.null_count:
@@ -93,28 +135,40 @@ def _check(value: Any, convert: _Converter, field: pa.Field, number: int) -> Non
         ) from error
 
 
-def _converter(kind: pa.DataType) -> _Converter:
+def _converter(kind: pa.DataType, epoch: str) -> _Converter:
     if pa.types.is_struct(kind):
-        return _struct_converter(kind)
+        return _struct_converter(kind, epoch)
     if pa.types.is_list(kind) or pa.types.is_large_list(kind):
-        return _list_converter(_nullable(kind.value_type))
+        return _list_converter(_nullable(kind.value_type, epoch))
     if pa.types.is_map(kind):
-        return _map_converter(_converter(kind.key_type), _nullable(kind.item_type))
+        return _map_converter(_converter(kind.key_type, epoch), _nullable(kind.item_type, epoch))
     if pa.types.is_timestamp(kind):
-        return lambda value: parse_timestamp(_text(value), kind)
+        return _timestamp_converter(kind, epoch)
     for matches, convert in _PLAIN:
         if matches(kind):
             return convert
     raise DecodeError(f"JSON cannot be read as type {kind}")
 
 
-def _nullable(kind: pa.DataType) -> _Converter:
-    convert = _converter(kind)
+def _timestamp_converter(kind: pa.DataType, epoch: str) -> _Converter:
+    factor = _EPOCHS[epoch]
+
+    def convert(value: Any) -> Any:
+        if factor and isinstance(value, _Number):
+            # Microseconds since 1970 are what both kinds of timestamp count.
+            return int(Decimal(value) * factor)
+        return parse_timestamp(_text(value), kind)
+
+    return convert
+
+
+def _nullable(kind: pa.DataType, epoch: str) -> _Converter:
+    convert = _converter(kind, epoch)
     return lambda value: None if value is None else convert(value)
 
 
-def _struct_converter(kind: pa.DataType) -> _Converter:
-    children = [(child.name, _nullable(child.type)) for child in kind]
+def _struct_converter(kind: pa.DataType, epoch: str) -> _Converter:
+    children = [(child.name, _nullable(child.type, epoch)) for child in kind]
 
     def convert(value: Any) -> dict[str, Any]:
         if not isinstance(value, dict):
