@@ -46,9 +46,11 @@ KNOWN = (
     KnownConnector("blob_readers", "s3", "blob-store-aws", "Objects in S3"),
     KnownConnector("blob_readers", "azure-blob", "blob-store-azure", "Azure blobs", released=False),
     KnownConnector("blob_readers", "gcs", "blob-store-gcs", "Objects in GCS", released=False),
-    KnownConnector("decoders", "json", "", "JSON lines"),
+    KnownConnector("decoders", "json", "", "JSON, lines or one document"),
     KnownConnector("decoders", "csv", "", "Comma-separated values"),
     KnownConnector("decoders", "parquet", "", "Apache Parquet"),
+    KnownConnector("decoders", "text", "", "Text, one row per line"),
+    KnownConnector("decoders", "binary", "", "Whole objects, one row each"),
     KnownConnector("decoders", "avro", "file-formats", "Apache Avro"),
 )
 
