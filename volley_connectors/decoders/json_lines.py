@@ -17,7 +17,7 @@ from volley_connectors.decoders import lines
 from volley_connectors.decoders.columns import fit, plain
 from volley_connectors.decoders.json_document import elements
 from volley_connectors.decoders.json_rows import RowParser
-from volley_connectors.decoders.streams import Compression, decoding, decompressed
+from volley_connectors.decoders.streams import Compression, decoding
 from volley_core import BadRecord, BadRecords, ByteSize, ConnectorConfig, DecodeError
 
 _FEW_LINES = 256
@@ -75,9 +75,7 @@ class JsonLinesDecoder:
 
     def _blocks(self, file: BinaryIO) -> Iterable[bytes]:
         """The file in pieces that end at a line's end."""
-        stream: Any = decompressed(file, self._config.compression)
-        if self._bounds is not None and stream is file:
-            stream = lines.LineRange(file, self._bounds)
+        stream = lines.opened(file, self._config.compression, self._bounds)
         if self._config.multiline:
             return elements(stream, self._config.block_bytes)
         return (block for block in lines.blocks(stream, self._config.block_bytes) if not block.isspace())

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
-from volley_connectors.decoders.streams import codec_of
+from volley_connectors.decoders.streams import Compression, codec_of, decompressed
 from volley_core import BadRecord, DecodeError
 
 ByteRange: TypeAlias = tuple[int, int]
@@ -64,6 +64,12 @@ class LineRange:
                 self._position += found + 1
                 return
             self._position += len(data)
+
+
+def opened(file: BinaryIO, compression: Compression, bounds: ByteRange | None) -> Any:
+    """The text to read: all of it, decompressed, or the lines of one piece. A compressed text is one piece."""
+    stream = decompressed(file, compression)
+    return LineRange(file, bounds) if bounds is not None and stream is file else stream
 
 
 def last_line_end(text: bytes) -> int:

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from pydantic import Field
 
 from volley_connectors.decoders import lines
-from volley_connectors.decoders.streams import Compression, decoding, decompressed
+from volley_connectors.decoders.streams import Compression, decoding
 from volley_core import ByteSize, ConnectorConfig, DecodeError
 
 _LONG_LINES = pa.large_string()
@@ -40,9 +40,7 @@ class TextDecoder:
     def decode(self, file: BinaryIO, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
         only_column(schema, pa.types.is_string, "text")
         with decoding("text"):
-            stream: Any = decompressed(file, self._config.compression)
-            if self._bounds is not None and stream is file:
-                stream = lines.LineRange(file, self._bounds)
+            stream = lines.opened(file, self._config.compression, self._bounds)
             for block in lines.blocks(stream, self._config.block_bytes):
                 yield pa.RecordBatch.from_arrays([_rows(block)] * len(schema), schema=schema)
 

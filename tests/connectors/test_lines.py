@@ -1,0 +1,39 @@
+"""A text cut into pieces gives the rows of the whole, wherever the cuts fall."""
+
+from __future__ import annotations
+
+import io
+import random
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from volley_connectors.decoders.csv import CsvDecoder, CsvDecoderConfig
+from volley_connectors.decoders.json_lines import JsonLinesDecoder, JsonLinesDecoderConfig
+from volley_connectors.decoders.text import TextDecoder, TextDecoderConfig
+
+SCHEMA = pa.schema([("a", pa.string())])
+DECODERS = {
+    "json": (JsonLinesDecoder(JsonLinesDecoderConfig(block_bytes=1024)), '{{"a":"{}"}}', ""),
+    "csv": (CsvDecoder(CsvDecoderConfig(block_bytes=1024)), "{}", "a"),
+    "text": (TextDecoder(TextDecoderConfig(block_bytes=1024)), "{}", ""),
+}
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("seed", range(20))
+def test_the_rows_of_all_pieces_are_the_rows_of_the_whole(name: str, seed: int) -> None:
+    decoder, line, header = DECODERS[name]
+    chance = random.Random(seed)
+    end = chance.choice(["\n", "\r\n"])
+    values = ["v" + "x" * chance.choice([0, 1, 30, 3000]) for _ in range(chance.randint(1, 60))]
+    lines = [header] * bool(header) + [line.format(value) for value in values]
+    data = (end.join(lines) + chance.choice(["", end])).encode()
+    assert rows(decoder, data) == values
+    pieces = decoder.cut(io.BytesIO(data), chance.choice([1, 7, 100, 5000]))
+    assert [value for piece in pieces for value in rows(decoder.within(piece), data)] == values
+
+
+def rows(decoder: Any, data: bytes) -> list[str]:
+    return [value for batch in decoder.decode(io.BytesIO(data), SCHEMA) for value in batch.column(0).to_pylist()]
