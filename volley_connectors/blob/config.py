@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
@@ -13,6 +13,9 @@ from volley_core.schema import ArrowSchema
 
 class BlobSourceConfig(SourceConfig):
     """What a blob source of any store can be told."""
+
+    QUEUE_OPTION: ClassVar[str | None] = None
+    """Which option names the queue, where there can be one."""
 
     format: str = Field(
         "json",
@@ -36,9 +39,39 @@ class BlobSourceConfig(SourceConfig):
         min_length=1,
         description="Only objects whose path below the source matches: '*.json', '2024/**/*.csv'. * stays in a folder.",
     )
+    regex: str | None = Field(
+        None,
+        min_length=1,
+        description="Only objects in whose path below the source this regular expression is found: '_v[0-9]+/'.",
+    )
     ignored: str = Field(
         r"^[._]", description="A regular expression: objects with a file or folder name that it finds are left out."
     )
+    discovery: Literal["notifications", "listing", "both"] | None = Field(
+        None,
+        description="How new objects are found: announced through a queue, by listing the store, or through the queue "
+        "and by a listing at the start and every backfill_interval. Not given: through the queue if one is named. It "
+        "may change between runs.",
+    )
+    include_existing_files: bool | None = Field(
+        None,
+        description="Whether to read what was there before the first start. Not given: yes, but not from a queue "
+        "without state_location, which could not remember that it was done.",
+    )
+    backfill_interval: Seconds = Field(
+        24 * 3600.0,
+        gt=0,
+        description="How often discovery = both lists the store, for objects whose announcement got lost.",
+    )
+    delay_seconds: Seconds = Field(
+        0.0, ge=0, le=6 * 3600, description="Objects are read when they are so old, not sooner."
+    )
+    foreign_events: Literal["ack", "leave"] = Field(
+        "ack",
+        description="What to do about messages of objects elsewhere than here: delete them, or leave them in the "
+        "queue for others.",
+    )
+    fetch_concurrency: int = Field(8, gt=0, le=64, description="How many polls of the queue may run at once.")
     visibility_seconds: Seconds = Field(
         300.0, gt=0, description="How long a message stays hidden if the driver dies; extended while an epoch runs."
     )
@@ -87,11 +120,11 @@ class BlobSourceConfig(SourceConfig):
         "add_new_columns: remember the wider schema and stop; the next start has it, and volley run restarts itself.",
     )
 
-    @field_validator("ignored")
+    @field_validator("ignored", "regex")
     @classmethod
-    def _compiles(cls, pattern: str) -> str:
+    def _compiles(cls, pattern: str | None) -> str | None:
         try:
-            re.compile(pattern)
+            re.compile(pattern or "")
         except re.error as error:
             raise ValueError(f"not a regular expression: {error}") from None
         return pattern
@@ -105,6 +138,13 @@ class BlobSourceConfig(SourceConfig):
                 "use max_files_per_trigger or max_bytes_per_trigger"
             )
         return rows
+
+    @model_validator(mode="after")
+    def _a_queue_is_named_if_used(self) -> Self:
+        option = self.QUEUE_OPTION
+        if option is not None and self.discovery in ("notifications", "both") and getattr(self, option) is None:
+            raise ValueError(f"discovery = {self.discovery} needs the option {option!r}")
+        return self
 
     @model_validator(mode="after")
     def _dead_letters_have_a_place(self) -> Self:

@@ -8,27 +8,27 @@ knows then is committed, and its redelivered messages may go too.
 
 from __future__ import annotations
 
+import heapq
+import itertools
+import logging
 import time
 from collections import deque
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
 
-from volley_connectors.blob.deliveries import Deliveries, Delivery
-from volley_connectors.blob.ledger import Ledger, Verdict
+from volley_connectors.blob.deliveries import Deliveries, Item
+from volley_connectors.blob.discovery import Discovery
+from volley_connectors.blob.ledger import Ledger
 from volley_connectors.blob.manifests import Entry, ManifestLog
-from volley_core import (
-    BlobNotFoundError,
-    BlobReader,
-    BlobRef,
-    Notification,
-    NotificationSource,
-    ReadLimit,
-)
+from volley_connectors.blob.triage import Triage
+from volley_core import BlobRef, ReadLimit
+
+log = logging.getLogger(__name__)
 
 POLL_SIZE = 1000
 PLANNING_SECONDS = 10.0
 """A queue that always has one more message must not keep an epoch from starting."""
+_MOST_DELAYED = 10_000
 
 
 @dataclass(slots=True)
@@ -39,7 +39,7 @@ class _Epoch:
     limit: ReadLimit
     entries: list[Entry] = field(default_factory=list)
     identities: set[object] = field(default_factory=set)
-    taken: list[tuple[Delivery, BlobRef]] = field(default_factory=list)
+    taken: list[Item] = field(default_factory=list)
     """What leaves the waiting line with this epoch, duplicates included; goes back if the epoch comes to nothing."""
     num_bytes: int = 0
 
@@ -57,37 +57,29 @@ class EpochPlanner:
 
     def __init__(
         self,
-        queue: NotificationSource,
-        reader: BlobReader,
+        discovery: Discovery,
+        deliveries: Deliveries,
+        triage: Triage,
         manifests: ManifestLog,
         ledger: Ledger,
-        wants: Callable[[str], bool],
-        visibility_seconds: float,
         must_remember: bool,
     ) -> None:
-        self._queue = queue
-        self._reader = reader
+        self._discovery = discovery
+        self._deliveries = deliveries
+        self._triage = triage
         self._manifests = manifests
         self._empty_ledger = ledger
-        self._wants = wants
         self._must_remember = must_remember
-        self._deliveries = Deliveries(queue, visibility_seconds)
-        self._waiting: deque[tuple[Delivery, BlobRef]] = deque()
+        self._unsorted: list[Item] = []
+        self._waiting: deque[Item] = deque()
+        self._delayed: list[tuple[int, int, Item]] = []
+        self._tickets = itertools.count()
         self._frozen = False
         self._written = 0
 
     def freeze(self) -> None:
-        """Take in hand everything that is announced now, and never poll again."""
-        if self._frozen:
-            return
-        frozen_ms = time.time_ns() // 1_000_000
-        while notifications := self._queue.poll(POLL_SIZE):
-            earlier = [n for n in notifications if not _is_after(n, frozen_ms)]
-            for notification in notifications:
-                self._receive(notification)
-            # Messages that keep arriving would keep this loop alive; those in hand are a fair reading of "now".
-            if not earlier:
-                break
+        """Take in hand what is there now, and plan nothing later."""
+        self._discovery.freeze()
         self._frozen = True
 
     def next_manifest(self, committed: int, limit: ReadLimit) -> int:
@@ -100,9 +92,11 @@ class EpochPlanner:
         epoch = self._plan(committed + 1, limit)
         # What turned out to be read already, or not ours, need not wait for another epoch.
         self._deliveries.settle(committed)
+        self._discovery.settle()
         return committed + (1 if epoch.entries else 0)
 
     def close(self) -> None:
+        self._discovery.close()
         self._deliveries.close(release_planned=not self._must_remember)
 
     @cached_property
@@ -111,7 +105,8 @@ class EpochPlanner:
         return self._manifests.last()
 
     @cached_property
-    def _ledger(self) -> Ledger:
+    def ledger(self) -> Ledger:
+        """What every manifest so far holds."""
         self._empty_ledger.add(self._manifests.blobs())
         return self._empty_ledger
 
@@ -127,60 +122,51 @@ class EpochPlanner:
             raise
         if epoch.entries:
             self._written = number
-            self._ledger.add(entry.blob for entry in epoch.entries)
-        for delivery, _ in epoch.taken:
-            delivery.decide(number)
+            self.ledger.add(entry.blob for entry in epoch.entries)
+        for item in epoch.taken:
+            item.delivery.decide(number)
         return epoch
 
     def _fill(self, epoch: _Epoch) -> None:
         deadline = time.monotonic() + PLANNING_SECONDS
-        while True:
-            while self._waiting:
-                if not self._decide(epoch, *self._waiting[0]):
-                    return
-                self._waiting.popleft()
-            if self._frozen or epoch.room <= 0 or time.monotonic() > deadline:
+        # What waits may have been read in the meantime, by another announcement.
+        self._sort_in([*self._waiting, *self._unsorted])
+        more = True
+        while self._admit(epoch):
+            if not more or epoch.room <= 0 or len(self._delayed) >= _MOST_DELAYED or time.monotonic() > deadline:
                 return
-            notifications = self._queue.poll(min(epoch.room, POLL_SIZE))
-            if not notifications:
-                return
-            for notification in notifications:
-                self._receive(notification)
+            items, more = self._discovery.fetch(min(epoch.room, POLL_SIZE))
+            self._sort_in([*self._waiting, *items])
 
-    def _receive(self, notification: Notification) -> None:
-        delivery = self._deliveries.hold(notification)
-        self._waiting.extend((delivery, blob) for blob in notification.blobs)
+    def _sort_in(self, items: list[Item]) -> None:
+        """Bring items into the waiting line, or put them off, or let them go."""
+        # Kept until they are sorted: what fails here is tried again.
+        self._waiting, self._unsorted = deque(), items
+        for item in self._triage.sort([*items, *self._due()]):
+            ready_ms = self._triage.waits_until_ms(item.blob)
+            if ready_ms:
+                heapq.heappush(self._delayed, (ready_ms, next(self._tickets), item))
+            else:
+                self._waiting.append(item)
+        self._unsorted = []
 
-    def _decide(self, epoch: _Epoch, delivery: Delivery, blob: BlobRef) -> bool:
-        """Put one object into the epoch, or find that it need not be read. False if the epoch is full."""
-        if not self._wants(blob.uri):
-            delivery.decide()
-            return True
-        blob = self._exact(blob)
-        identity = self._ledger.identity(blob)
-        if self._ledger.judge([blob]) != [Verdict.NEW]:
-            delivery.decide()
-            return True
-        if identity not in epoch.identities:
-            if not epoch.admits(blob):
-                return False
-            epoch.identities.add(identity)
-            epoch.entries.append(Entry(blob, delivery.message_id))
-            epoch.num_bytes += blob.size
-        epoch.taken.append((delivery, blob))
+    def _due(self) -> list[Item]:
+        """Those whose delay is over."""
+        now_ms, due = time.time_ns() // 1_000_000, []
+        while self._delayed and self._delayed[0][0] <= now_ms:
+            due.append(heapq.heappop(self._delayed)[2])
+        return due
+
+    def _admit(self, epoch: _Epoch) -> bool:
+        """Put what waits into the epoch. False if it is full."""
+        while self._waiting:
+            item = self._waiting[0]
+            identity = self.ledger.identity(item.blob)
+            if identity not in epoch.identities:
+                if not epoch.admits(item.blob):
+                    return False
+                epoch.identities.add(identity)
+                epoch.entries.append(Entry(item.blob, item.delivery.message_id))
+                epoch.num_bytes += item.blob.size
+            epoch.taken.append(self._waiting.popleft())
         return True
-
-    def _exact(self, blob: BlobRef) -> BlobRef:
-        """The object with the version that it has now, where its announcement did not tell: replays must read it."""
-        if blob.version:
-            return blob
-        try:
-            return self._reader.stat(blob)
-        except BlobNotFoundError:
-            # Its reading follows `on_missing_file`.
-            return blob
-
-
-def _is_after(notification: Notification, moment_ms: int) -> bool:
-    times = [blob.event_time_ms for blob in notification.blobs]
-    return bool(times) and all(time_ms is not None and time_ms > moment_ms for time_ms in times)

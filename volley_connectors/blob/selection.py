@@ -14,13 +14,20 @@ class Selection:
         self._prefix = prefix
         self._ignored = re.compile(config.ignored) if config.ignored else None
         self._glob = _compile_glob(config.path_glob) if config.path_glob else None
+        self._regex = re.compile(config.regex) if config.regex else None
+
+    def is_ours(self, uri: str) -> bool:
+        """Whether it lies in the source's part of the store at all."""
+        return uri.startswith(self._prefix)
 
     def wants(self, uri: str) -> bool:
         # A uri that ends in a slash is no object with rows, but the mark that consoles leave for an empty folder.
-        if not uri.startswith(self._prefix) or uri.endswith("/"):
+        if not self.is_ours(uri) or uri.endswith("/"):
             return False
         path = uri[len(self._prefix) :]
         if self._ignored is not None and any(map(self._ignored.search, path.split("/"))):
+            return False
+        if self._regex is not None and self._regex.search(path) is None:
             return False
         return self._glob is None or self._glob.fullmatch(path) is not None
 

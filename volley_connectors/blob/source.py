@@ -17,9 +17,13 @@ import pyarrow as pa
 
 from volley_connectors import hooks
 from volley_connectors.blob.config import BlobSourceConfig
+from volley_connectors.blob.deliveries import Deliveries, NoQueue
+from volley_connectors.blob.discovery import Discovery, Marks
 from volley_connectors.blob.formats import Formats
+from volley_connectors.blob.inbox import Inbox
 from volley_connectors.blob.layout import Layout
 from volley_connectors.blob.ledger import Ledger
+from volley_connectors.blob.lister import Lister
 from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.planner import EpochPlanner
 from volley_connectors.blob.reading import SplitReading
@@ -27,9 +31,11 @@ from volley_connectors.blob.reports import Reports
 from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.selection import Selection
 from volley_connectors.blob.splits import BlobSplit, Portion, pack
+from volley_connectors.blob.triage import Triage
 from volley_connectors.state import StateStore
 from volley_core import (
     BlobReader,
+    BlobRef,
     ConfigError,
     CuttingDecoder,
     DataError,
@@ -43,6 +49,7 @@ log = logging.getLogger(__name__)
 
 _MADE_ON_USE = (
     "_planner",
+    "_marks",
     "_manifests",
     "_state",
     "_scratch",
@@ -62,11 +69,11 @@ class BlobSource:
     )
 
     def __init__(
-        self, config: BlobSourceConfig, notifications: NotificationSource, reader: BlobReader, prefix: str
+        self, config: BlobSourceConfig, queue: NotificationSource | None, reader: BlobReader, prefix: str
     ) -> None:
         """`prefix`: what every uri of this source begins with; the rest is what `path_glob` and `ignored` judge."""
         self._config = config
-        self._notifications = notifications
+        self._queue = queue
         self._reader = reader
         self._prefix = prefix
         self._reported = 0
@@ -106,7 +113,8 @@ class BlobSource:
     def close(self) -> None:
         if "_planner" in self.__dict__:
             self._planner.close()
-        self._notifications.close()
+        if self._queue is not None:
+            self._queue.close()
         # A reader of a remote store has connections; one of local files has nothing to close.
         close_reader = getattr(self._reader, "close", None)
         if close_reader is not None:
@@ -164,15 +172,51 @@ class BlobSource:
     @cached_property
     def _planner(self) -> EpochPlanner:
         self.check()
-        return EpochPlanner(
-            queue=self._notifications,
-            reader=self._reader,
-            manifests=self._manifests,
-            ledger=Ledger(by_version=self._config.allow_overwrites),
-            wants=Selection(self._config, self._prefix).wants,
-            visibility_seconds=self._config.visibility_seconds,
-            must_remember=self._must_remember,
+        config, mode = self._config, self._discovery_mode
+        queue = self._queue if self._queue is not None and mode != "listing" else NoQueue()
+        deliveries = Deliveries(queue, config.visibility_seconds)
+        triage = Triage(
+            Selection(config, self._prefix),
+            self._reader,
+            lambda: planner.ledger,
+            config.delay_seconds,
+            leave_foreign=config.foreign_events == "leave",
+            threads=config.fetch_concurrency,
         )
+        discovery = Discovery(
+            None if mode == "listing" else Inbox(queue, deliveries, config.fetch_concurrency),
+            self._lister(triage),
+            {"notifications": None, "listing": 0.0, "both": config.backfill_interval}[mode],
+            self._marks,
+        )
+        ledger = Ledger(by_version=config.allow_overwrites)
+        planner = EpochPlanner(discovery, deliveries, triage, self._manifests, ledger, self._must_remember)
+        return planner
+
+    def _lister(self, triage: Triage) -> Lister | None:
+        is_once = self._discovery_mode == "notifications"
+        has_memory = self._config.state_location is not None
+        with_existing = self._config.include_existing_files
+        if with_existing is None:
+            with_existing = not is_once or has_memory
+        if is_once and not with_existing:
+            return None
+
+        # Without a memory, as in a batch read, there is no first start.
+        since_ms = self._marks.begun_ms if has_memory and not with_existing else 0
+
+        def news(blobs: list[BlobRef]) -> list[BlobRef]:
+            return triage.news(blobs, since_ms=since_ms, with_young=is_once)
+
+        return Lister(self._reader, self._prefix, news)
+
+    @property
+    def _discovery_mode(self) -> str:
+        return self._config.discovery or ("listing" if self._queue is None else "notifications")
+
+    @cached_property
+    def _marks(self) -> Marks:
+        return Marks(self._state)
 
     @cached_property
     def _manifests(self) -> ManifestLog:

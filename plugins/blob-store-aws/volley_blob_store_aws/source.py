@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, field_validator
 
 from volley_blob_store_aws.credentials import AwsConfig
 from volley_blob_store_aws.s3 import S3BlobReader, S3BlobReaderConfig
 from volley_blob_store_aws.sqs import SqsNotificationSource, SqsNotificationSourceConfig
-from volley_connectors.blob import BlobSource, BlobSourceConfig, ListingSource
+from volley_connectors.blob import BlobSource, BlobSourceConfig
 from volley_core import NotificationSource, Seconds
 
 
@@ -25,6 +25,8 @@ class S3SourceConfig(BlobSourceConfig, AwsConfig):
         "state_location": "s3://pipelines/state/landing",
     }
 
+    QUEUE_OPTION = "queue_url"
+
     bucket: str = Field(min_length=3, description="The bucket that holds the objects.")
     prefix: str = Field(default="", description="Only objects whose key begins so: 'in/'.")
     queue_url: str | None = Field(
@@ -32,11 +34,6 @@ class S3SourceConfig(BlobSourceConfig, AwsConfig):
     )
     queue_endpoint_url: str | None = Field(
         default=None, description="Where the queue's service is, if it is not where endpoint_url says."
-    )
-    discovery: Literal["notifications", "listing"] | None = Field(
-        default=None,
-        description="How new objects are found: announced through queue_url, or by listing the bucket. Not given: "
-        "through the queue if there is one.",
     )
     wait_seconds: Seconds = Field(default=1.0, le=20, description="How long a poll of the queue waits for a message.")
 
@@ -47,12 +44,6 @@ class S3SourceConfig(BlobSourceConfig, AwsConfig):
             raise ValueError("give the bucket's name alone, and the rest as 'prefix'")
         return bucket
 
-    @model_validator(mode="after")
-    def _queue_if_used(self) -> Self:
-        if self.discovery == "notifications" and self.queue_url is None:
-            raise ValueError("discovery = notifications needs the option 'queue_url'")
-        return self
-
 
 class S3Source(BlobSource):
     """Objects in S3, announced through SQS or found by listing."""
@@ -62,16 +53,16 @@ class S3Source(BlobSource):
     def __init__(self, config: S3SourceConfig) -> None:
         reader = S3BlobReader(S3BlobReaderConfig(**_identity(config)))
         prefix = f"s3://{config.bucket}/{config.prefix}"
-        super().__init__(config, _notifications(config, reader, prefix), reader, prefix)
+        super().__init__(config, _queue(config), reader, prefix)
 
     @property
     def connector_id(self) -> str:
         return self._prefix
 
 
-def _notifications(config: S3SourceConfig, reader: S3BlobReader, prefix: str) -> NotificationSource:
+def _queue(config: S3SourceConfig) -> NotificationSource | None:
     if config.queue_url is None or config.discovery == "listing":
-        return ListingSource(reader, prefix)
+        return None
     identity = _identity(config)
     if config.queue_endpoint_url is not None:
         identity["endpoint_url"] = config.queue_endpoint_url

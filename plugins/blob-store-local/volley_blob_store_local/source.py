@@ -12,7 +12,7 @@ from volley_blob_store_local.paths import absolute
 from volley_blob_store_local.reader import FileBlobReader, FileBlobReaderConfig
 from volley_blob_store_local.sqlite_queue import SqliteQueue, SqliteQueueConfig
 from volley_blob_store_local.watcher import Watcher
-from volley_connectors.blob import BlobSource, BlobSourceConfig, ListingSource
+from volley_connectors.blob import BlobSource, BlobSourceConfig
 from volley_core import ConfigError, NotificationSource, Seconds
 
 _SQLITE_SUFFIXES = (".sqlite", ".sqlite3", ".db")
@@ -28,26 +28,29 @@ class FilesSourceConfig(BlobSourceConfig):
         "state_location": "/data/state",
     }
 
+    QUEUE_OPTION = "queue"
+
     path: str = Field(min_length=1, description="The directory whose files are read, with all its subdirectories.")
-    discovery: Literal["listing", "watch", "queue"] = Field(
-        "listing",
-        description="How new files are found: by listing, by the system's file events, or announced through a queue.",
+    discovery: Literal["notifications", "listing", "both", "watch"] | None = Field(
+        None,
+        description="How new files are found: announced through a queue, by listing the directory, both, or by the "
+        "system's file events and listings. Not given: through the queue if one is named. It may change between runs.",
     )
     queue: str | None = Field(
         None,
         min_length=1,
-        description="The queue for discovery = queue: a directory of messages, or a .sqlite, .sqlite3 or .db file.",
+        description="The queue that announces files: a directory of messages, or a .sqlite, .sqlite3 or .db file.",
     )
-    relist_seconds: Seconds = Field(
-        60.0, gt=0, description="How often discovery = watch lists the directory, for events that got lost."
+    backfill_interval: Seconds = Field(
+        60.0,
+        gt=0,
+        description="How often discovery = both or watch lists the directory, for files whose event got lost.",
     )
 
     @model_validator(mode="after")
     def _queue_if_used(self) -> Self:
-        if self.discovery == "queue" and self.queue is None:
-            raise ValueError("discovery = queue needs the option 'queue': the directory or SQLite file of the messages")
-        if self.discovery != "queue" and self.queue is not None:
-            raise ValueError("option 'queue' is used with discovery = queue only; set that, or leave 'queue' out")
+        if self.discovery == "watch" and self.queue is not None:
+            raise ValueError("option 'queue' is not used with discovery = watch; leave one of them out")
         return self
 
 
@@ -59,11 +62,17 @@ class FilesSource(BlobSource):
     def __init__(self, config: FilesSourceConfig) -> None:
         folder = absolute(config.path).rstrip("/") + "/"
         reader = FileBlobReader(FileBlobReaderConfig())
-        super().__init__(config, _notifications(config, reader, folder), reader, folder)
+        super().__init__(config, _queue(config, reader, folder), reader, folder)
 
     @property
     def connector_id(self) -> str:
         return f"files:{self._prefix}"
+
+    @property
+    def _discovery_mode(self) -> str:
+        # The system forgets its events with the process, and may lose some.
+        mode = super()._discovery_mode
+        return "both" if mode == "watch" else mode
 
     def check(self) -> None:
         # Waiting for a misspelt directory would look like no news.
@@ -73,12 +82,11 @@ class FilesSource(BlobSource):
             )
 
 
-def _notifications(config: FilesSourceConfig, reader: FileBlobReader, folder: str) -> NotificationSource:
-    if config.discovery == "listing":
-        return ListingSource(reader, folder)
+def _queue(config: FilesSourceConfig, reader: FileBlobReader, folder: str) -> NotificationSource | None:
     if config.discovery == "watch":
-        return Watcher(reader, folder, config.relist_seconds)
-    assert config.queue is not None
+        return Watcher(reader, folder)
+    if config.queue is None or config.discovery == "listing":
+        return None
     if config.queue.endswith(_SQLITE_SUFFIXES):
         return SqliteQueue(SqliteQueueConfig(path=config.queue, visibility_seconds=config.visibility_seconds))
     return DirectoryQueue(DirectoryQueueConfig(path=config.queue, visibility_seconds=config.visibility_seconds))

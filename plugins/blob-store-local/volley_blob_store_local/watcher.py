@@ -1,19 +1,17 @@
 """Finds new files by asking the operating system to tell of them.
 
-Listings fill the gaps: one at the start, and one every so often, because the system may lose events and tells nothing
-about files on a network mount. A thread of watchdog collects paths; everything else happens in `poll`.
+Listings must fill the gaps: the system tells nothing of what was there before or lies on a network mount, and may lose
+events. A thread of watchdog collects paths; everything else happens in `poll`.
 """
 
 from __future__ import annotations
 
 import queue
-import time
+import threading
 from collections.abc import Sequence
 from typing import Any
 
 from volley_blob_store_local.reader import FileBlobReader
-from volley_connectors.blob import ListingSource
-from volley_connectors.blob.listing import announce
 from volley_core import BlobNotFoundError, BlobRef, Notification
 
 _WAIT_SECONDS = 0.05
@@ -22,31 +20,26 @@ _WAIT_SECONDS = 0.05
 class Watcher:
     """A NotificationSource over a directory: what was closed or renamed there, at once."""
 
-    def __init__(self, reader: FileBlobReader, folder: str, relist_seconds: float) -> None:
+    def __init__(self, reader: FileBlobReader, folder: str) -> None:
         self._reader = reader
         self._folder = folder
-        self._relist_seconds = relist_seconds
-        self._listing = ListingSource(reader, folder)
-        self._list_at = 0.0
         self._changed: queue.SimpleQueue[str] = queue.SimpleQueue()
+        self._starting = threading.Lock()
         self._observer: Any = None
 
-    def __reduce__(self) -> tuple[type[Watcher], tuple[FileBlobReader, str, float]]:
-        return (Watcher, (self._reader, self._folder, self._relist_seconds))
+    def __reduce__(self) -> tuple[type[Watcher], tuple[FileBlobReader, str]]:
+        return (Watcher, (self._reader, self._folder))
 
     @property
     def connector_id(self) -> str:
         return f"watcher:{self._folder}"
 
     def poll(self, max_notifications: int) -> Sequence[Notification]:
-        # Watched first, listed then: what arrives in between is found twice rather than never.
-        self._watch()
-        if time.monotonic() >= self._list_at:
-            listed = self._listing.poll(max_notifications)
-            if listed:
-                return listed
-            self._list_at = time.monotonic() + self._relist_seconds
-        return [announce(blob) for blob in self._news(max_notifications)]
+        with self._starting:
+            self._watch()
+        return [
+            Notification(receipt=f"{blob.uri}\0{blob.version}", blobs=(blob,)) for blob in self._news(max_notifications)
+        ]
 
     def ack(self, receipts: Sequence[str]) -> None:
         """Nothing: events are no messages."""
@@ -75,8 +68,7 @@ class Watcher:
             except BlobNotFoundError:
                 continue
             wait_seconds = 0.0
-            if self._listing.is_news(blob):
-                news.append(blob)
+            news.append(blob)
         return news
 
     def _watch(self) -> None:
