@@ -56,7 +56,7 @@ class Discovery:
         self._interval = seconds_between_listings
         self._marks = marks
         self._list_at = 0.0
-        self._listings_turn = False
+        self._listings_turn = True
         self._frozen_ms: int | None = None
         self._queue_has_more = inbox is not None
         self._in_hand: list[Item] = []
@@ -73,16 +73,17 @@ class Discovery:
     def fetch(self, room: int) -> tuple[list[Item], bool]:
         """About `room` objects, and whether there may be more right now."""
         if self._frozen_ms is not None:
-            return self._fetch_frozen(room, self._frozen_ms)
+            return self._fetch_frozen(room)
         if self._inbox is None:
             return self._fetch_listed(room)
-        # By turns, so that neither a long listing nor a busy queue starves the other.
+        # By turns, so that neither a long listing nor a busy queue starves the other; the queue first, because one that
+        # watches for events must be watching before the listing begins.
         self._listings_turn = not self._listings_turn
-        if self._listings_turn and self._listing_is_due():
-            items, _ = self._fetch_listed(room, _LISTING_SECONDS)
-            if items:
-                return items, True
-        return self._inbox.fetch(room)
+        listed = self._fetch_listed(room, _LISTING_SECONDS)[0] if self._listings_turn else []
+        if listed:
+            return listed, True
+        items, more = self._inbox.fetch(room)
+        return (items, more) if items or self._listings_turn else self._fetch_listed(room, _LISTING_SECONDS)
 
     def settle(self) -> None:
         """What was fetched before is in manifests, as far as its deliveries say so."""
@@ -119,7 +120,7 @@ class Discovery:
             return [], False
         return self._lister_now.fetch(room, seconds), self._lister_now.is_under_way
 
-    def _fetch_frozen(self, room: int, frozen_ms: int) -> tuple[list[Item], bool]:
+    def _fetch_frozen(self, room: int) -> tuple[list[Item], bool]:
         items, _ = self._fetch_listed(room)
         if items:
             return items, True
