@@ -146,13 +146,13 @@ class TestFilesSourceByListing(FilesSourceSuite):
 
 
 class TestFilesSourceByWatching(FilesSourceSuite):
-    options = {"discovery": "watch", "relist_seconds": 3600}
+    options = {"discovery": "watch", "backfill_interval": 3600}
     settle_seconds = 0.3
 
 
 class TestFilesSourceByDirectoryQueue(FilesSourceSuite):
     def settings(self) -> dict[str, Any]:
-        return {"discovery": "queue", "queue": str(self.root / "queue"), "visibility_seconds": 0.2}
+        return {"discovery": "notifications", "queue": str(self.root / "queue"), "visibility_seconds": 0.2}
 
     def feed(self, table: pa.Table) -> None:
         super().feed(table)

@@ -57,7 +57,9 @@ log = StateStore(str(root / "checkpoint"))
 names = list(log.names())
 planned = sorted(int(n.split(".")[0]) for n in names if n.endswith(".offset"))
 committed = sorted(int(n.split(".")[0]) for n in names if n.endswith(".commit"))
-queue = {"discovery": "queue", "queue": str(root / "queue"), "visibility_seconds": 0.3} if discovery == "queue" else {}
+queue = {}
+if discovery == "queue":
+    queue = {"queue": str(root / "queue"), "visibility_seconds": 0.3, "include_existing_files": False}
 source = FilesSource(FilesSourceConfig(
     path=str(root / "in"), schema="id bigint", state_location=str(root / "state"), **queue))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -48,8 +49,9 @@ def test_a_directory_that_does_not_exist_is_named(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"discovery": "queue"}, "needs the option 'queue'"),
-        ({"queue": "/q"}, "discovery = queue only"),
+        ({"discovery": "notifications"}, "needs the option 'queue'"),
+        ({"discovery": "both"}, "needs the option 'queue'"),
+        ({"discovery": "watch", "queue": "/q"}, "not used with discovery = watch"),
         ({"discovery": "magic"}, "discovery"),
         ({"pth": "/x"}, "Did you mean 'path'"),
         ({"path": ""}, "path"),
@@ -64,8 +66,8 @@ def test_wrong_options_are_refused(tmp_path: Path, options: dict[str, Any], mess
 def test_a_queue_announces_files(tmp_path: Path, name: str) -> None:
     put(tmp_path / "in" / "announced.json", 1)
     put(tmp_path / "in" / "unannounced.json", 2)
-    files = source(tmp_path, discovery="queue", queue=str(tmp_path / name))
-    files._notifications.send(str(tmp_path / "in" / "announced.json"))
+    files = source(tmp_path, queue=str(tmp_path / name), include_existing_files=False)
+    files._queue.send(str(tmp_path / "in" / "announced.json"))
     start = files.initial_offset()
     end = files.latest_offset(start, ReadLimit())
     assert read(files, start, end) == [1]
@@ -79,11 +81,11 @@ def test_switching_the_discovery_on_a_restart_reads_nothing_twice(tmp_path: Path
     end = listing.latest_offset(listing.initial_offset(), ReadLimit())
     listing.close()
     put(tmp_path / "in" / "b.json", 2)
-    for options in ({"discovery": "watch"}, {"discovery": "queue", "queue": str(tmp_path / "q")}, {}):
+    for options in ({"discovery": "watch"}, {"queue": str(tmp_path / "q")}, {}):
         files = source(tmp_path, **options)
         if "queue" in options:
             for name in ("a.json", "b.json"):
-                files._notifications.send(str(tmp_path / "in" / name))
+                files._queue.send(str(tmp_path / "in" / name))
         files.freeze()
         after = files.latest_offset(end, ReadLimit())
         assert (read(files, end, after) if after != end else []) == ([2] if options.get("discovery") == "watch" else [])
@@ -112,11 +114,11 @@ def test_a_file_that_changes_after_it_was_planned_is_refused(tmp_path: Path) -> 
 
 def test_a_batch_read_leaves_queue_and_disk_as_they_were(tmp_path: Path) -> None:
     put(tmp_path / "in" / "a.json", 1)
-    options = {"state_location": None, "delivery": "at-least-once", "discovery": "queue", "queue": str(tmp_path / "q")}
+    options = {"state_location": None, "delivery": "at-least-once", "queue": str(tmp_path / "q")}
     for _ in range(2):
         batch = source(tmp_path, **options)
         if not (tmp_path / "q").exists():
-            batch._notifications.send(str(tmp_path / "in" / "a.json"))
+            batch._queue.send(str(tmp_path / "in" / "a.json"))
         batch.freeze()
         splits = batch.splits(batch.initial_offset(), batch.latest_offset(batch.initial_offset(), ReadLimit()))
         batch.close()
@@ -144,3 +146,33 @@ def test_source_to_sink_in_one_process(tmp_path: Path) -> None:
     assert epoch == 3
     table = ds.dataset(tmp_path / "out", format="parquet").to_table()
     assert sorted(table["id"].to_pylist()) == sorted([*range(5), *range(100, 105)])
+
+
+def test_a_watched_directory_gives_what_was_there_and_what_arrives_without_listing_again(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "old.json", 1)
+    files = source(tmp_path, discovery="watch", backfill_interval=3600)
+    seen: list[int] = []
+    start = files.initial_offset()
+    deadline = time.monotonic() + 20
+    while len(seen) < 2 and time.monotonic() < deadline:
+        end = files.latest_offset(start, ReadLimit())
+        seen += read(files, start, end) if end != start else []
+        if seen == [1] and not (tmp_path / "in" / "new.json").exists():
+            put(tmp_path / "in" / "new.json", 2)
+        start = end
+    assert seen == [1, 2]
+    files.close()
+
+
+def test_what_the_system_does_not_tell_is_found_by_the_next_listing(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    files = source(tmp_path, discovery="watch", backfill_interval=0.1)
+    start = files.initial_offset()
+    assert files.latest_offset(start, ReadLimit()) == start
+    files._queue._observer.unschedule_all()
+    put(tmp_path / "in" / "silent.json", 1)
+    deadline = time.monotonic() + 20
+    while (end := files.latest_offset(start, ReadLimit())) == start:
+        assert time.monotonic() < deadline
+    assert read(files, start, end) == [1]
+    files.close()
