@@ -27,11 +27,11 @@ demo: $(STAMP) ## stream files into a table, with a crash in the middle, and cou
 	$(BIN)/volley demo
 
 .PHONY: test
-test: lint ## lint, then all tests
+test: lint servers ## lint, then all tests
 	$(PYTEST)
 
 .PHONY: quick
-quick: $(STAMP) ## all tests but the slow ones
+quick: servers ## all tests but the slow ones
 	$(PYTEST) -m "not slow"
 
 .PHONY: lint
@@ -39,6 +39,10 @@ lint: $(STAMP) ## formatting, ruff, and mypy in strict mode
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy $(PACKAGES)
+
+.PHONY: servers
+servers: $(STAMP) ## download or build the servers that tests talk to, once
+	$(BIN)/python -m tests.servers
 
 .PHONY: format
 format: $(STAMP) ## format the code and mend what ruff can

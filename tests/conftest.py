@@ -1,4 +1,4 @@
-"""What all tests share: one Spark session, a checkpoint directory each, and no way out of this machine."""
+"""What all tests share: one Spark session, servers, a checkpoint directory each, no way out of this machine."""
 
 from __future__ import annotations
 
@@ -10,8 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.servers.fixtures import elasticmq, moto, versitygw
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+__all__ = ["checkpoint", "elasticmq", "loopback_only", "moto", "spark", "versitygw"]
 
 
 def _refuse_others(address: Any) -> None:

@@ -1,40 +1,26 @@
-"""The servers that the tests talk to, all on loopback: moto, which is lenient, and two that answer as told."""
+"""What the tests talk to: moto, emptied for each, with clients of it, and servers that answer as they are told."""
 
 from __future__ import annotations
 
 import json
 import threading
 import time
-import urllib.request
 import uuid
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-import boto3
 import pytest
-from moto.server import ThreadedMotoServer
 
-# Given as options, so that whatever identity this machine has stays out of the tests.
-KEYS = {"region": "us-east-1", "access_key_id": "AKIATESTTESTTESTTEST", "secret_access_key": "not-a-real-secret"}
-
-
-@pytest.fixture(scope="session")
-def moto() -> Iterator[str]:
-    """The address of one moto server for the whole run."""
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
+from tests.servers.aws import KEYS, client
+from tests.servers.moto import empty
 
 
 @pytest.fixture
 def aws(moto: str) -> dict[str, Any]:
     """Options that lead a connector to a moto server that holds nothing."""
-    with urllib.request.urlopen(urllib.request.Request(f"{moto}/moto-api/reset", method="POST")) as answer:
-        assert answer.status == 200
+    empty(moto)
     return {**KEYS, "endpoint_url": moto, "path_style": True}
 
 
@@ -43,18 +29,12 @@ def clients(aws: dict[str, Any]) -> Iterator[Callable[[str], Any]]:
     """Plain boto3 clients, with which a test prepares and looks."""
     made: dict[str, Any] = {}
 
-    def client(service: str) -> Any:
+    def of(service: str) -> Any:
         if service not in made:
-            made[service] = boto3.client(
-                service,
-                region_name=aws["region"],
-                endpoint_url=aws["endpoint_url"],
-                aws_access_key_id=aws["access_key_id"],
-                aws_secret_access_key=aws["secret_access_key"],
-            )
+            made[service] = client(service, aws["endpoint_url"])
         return made[service]
 
-    yield client
+    yield of
     for one in made.values():
         one.close()
 

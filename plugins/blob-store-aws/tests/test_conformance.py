@@ -15,6 +15,7 @@ from volley_blob_store_aws import (
     SqsNotificationSourceConfig,
 )
 
+from tests.servers.aws import depth
 from volley_core.conformance import BlobReaderSuite, NotificationSourceSuite
 
 
@@ -50,9 +51,7 @@ class TestSqsOnMoto(NotificationSourceSuite):
         self.sqs.send_message(QueueUrl=self.queue, MessageBody="{garbage")
 
     def depth(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
-        return sum(int(found[name]) for name in names)
+        return depth(self.sqs, self.queue)
 
 
 class TestSqsOnAStrictServer(NotificationSourceSuite):

@@ -18,6 +18,7 @@ from volley_blob_store_aws import (
     SqsNotificationSourceConfig,
 )
 
+from tests.servers.aws import announce, depth, queue_arn
 from volley_connectors.blob import BlobSource, BlobSourceConfig
 from volley_connectors.memory import MemorySink
 from volley_core import BlobChangedError, EpochContext, Offset, ReadLimit
@@ -39,28 +40,23 @@ class Landing:
         self.sources: list[BlobSource] = []
         self.readers: list[S3BlobReader] = []
 
-    @property
-    def queue_arn(self) -> str:
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=["QueueArn"])
-        return str(found["Attributes"]["QueueArn"])
-
     def announce_directly(self) -> None:
-        self._notify(QueueConfigurations=[{"QueueArn": self.queue_arn, "Events": ["s3:ObjectCreated:*"]}])
+        announce(self.s3, self.sqs, "landing", self.queue)
 
     def announce_everything(self) -> None:
-        self._notify(
-            QueueConfigurations=[{"QueueArn": self.queue_arn, "Events": ["s3:ObjectCreated:*", "s3:ObjectRemoved:*"]}]
-        )
+        announce(self.s3, self.sqs, "landing", self.queue, "s3:ObjectCreated:*", "s3:ObjectRemoved:*")
 
     def announce_through_sns(self, raw: bool) -> None:
         topic = self.sns.create_topic(Name="landing")["TopicArn"]
         attributes = {"RawMessageDelivery": str(raw).lower()}
-        self.sns.subscribe(TopicArn=topic, Protocol="sqs", Endpoint=self.queue_arn, Attributes=attributes)
+        self.sns.subscribe(
+            TopicArn=topic, Protocol="sqs", Endpoint=queue_arn(self.sqs, self.queue), Attributes=attributes
+        )
         self._notify(TopicConfigurations=[{"TopicArn": topic, "Events": ["s3:ObjectCreated:*"]}])
 
     def announce_through_event_bridge(self) -> None:
         self.events.put_rule(Name="landing", EventPattern=json.dumps({"source": ["aws.s3"]}))
-        self.events.put_targets(Rule="landing", Targets=[{"Id": "queue", "Arn": self.queue_arn}])
+        self.events.put_targets(Rule="landing", Targets=[{"Id": "queue", "Arn": queue_arn(self.sqs, self.queue)}])
         self._notify(EventBridgeConfiguration={})
 
     def _notify(self, **configuration: Any) -> None:
@@ -83,9 +79,7 @@ class Landing:
             self.sqs.send_message(QueueUrl=self.queue, MessageBody=body)
 
     def depth(self) -> int:
-        names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-        found = self.sqs.get_queue_attributes(QueueUrl=self.queue, AttributeNames=names)["Attributes"]
-        return sum(int(found[name]) for name in names)
+        return depth(self.sqs, self.queue)
 
     def source(self, visibility_seconds: float = 300, **options: Any) -> BlobSource:
         """A new instance, as after a restart."""

@@ -13,6 +13,7 @@ import pytest
 import volley_blob_store_aws
 from volley_blob_store_aws import AwsConfig, S3BlobReaderConfig, S3SourceConfig
 
+from tests.servers.aws import announce
 from volley_connectors.blob import BlobSourceConfig
 from volley_core import ConnectorConfig
 
@@ -46,9 +47,7 @@ def test_the_option_tables_are_those_of_the_models() -> None:
 def test_the_example_runs(
     tmp_path: Path, aws: dict[str, Any], s3: Any, sqs: Any, bucket: str, queue: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    configuration = {"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
-    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=configuration)
+    announce(s3, sqs, bucket, queue)
     s3.put_object(Bucket=bucket, Key="in/a.json", Body=b'{"id": 1, "name": "x"}\n')
     (code,) = re.findall(r"```python file=example.py\n(.*?)```", README.read_text(), re.DOTALL)
     code = code.replace("/data/", f"{tmp_path}/").replace(code.split("queue_url = ")[1].split("\n")[0], repr(queue))

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from volley_blob_store_aws import S3Source, S3SourceConfig
 
+from tests.servers.aws import announce, depth
 from volley_core import ConfigError, ReadLimit, SplitSource
 
 SCHEMA = "id bigint"
@@ -27,9 +28,7 @@ def read_epoch(source: S3Source, start: dict[str, Any]) -> tuple[list[int], dict
 @pytest.fixture
 def announced(s3: Any, sqs: Any, bucket: str, queue: str) -> str:
     """A queue that the bucket announces its objects to."""
-    arn = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    configuration = {"QueueConfigurations": [{"QueueArn": arn, "Events": ["s3:ObjectCreated:*"]}]}
-    s3.put_bucket_notification_configuration(Bucket=bucket, NotificationConfiguration=configuration)
+    announce(s3, sqs, bucket, queue)
     return queue
 
 
@@ -57,9 +56,7 @@ def test_announced_objects_below_the_prefix_are_read_once_and_their_messages_del
     assert rows == [1, 2, 3]
     assert read_epoch(source, end) == ([], end)
     source.close()
-    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    left = sqs.get_queue_attributes(QueueUrl=announced, AttributeNames=names)["Attributes"]
-    assert {int(value) for value in left.values()} == {0}
+    assert depth(sqs, announced) == 0
 
 
 def test_a_restart_may_change_from_the_queue_to_listing_and_reads_nothing_twice(

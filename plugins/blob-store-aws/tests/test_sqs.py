@@ -13,6 +13,7 @@ import pytest
 from volley_blob_store_aws import SqsNotificationSource, SqsNotificationSourceConfig
 from volley_blob_store_aws import sqs as sqs_module
 
+from tests.servers.aws import depth, queue_arn
 from volley_core import ConfigError, Notification, TransientError
 
 PAYLOADS = Path(__file__).parent / "payloads"
@@ -163,12 +164,6 @@ def test_a_test_event_and_a_delete_announce_nothing_and_can_be_acknowledged(
     assert depth(sqs, queue) == 0
 
 
-def depth(sqs: Any, queue: str) -> int:
-    names = ["ApproximateNumberOfMessages", "ApproximateNumberOfMessagesNotVisible"]
-    found = sqs.get_queue_attributes(QueueUrl=queue, AttributeNames=names)["Attributes"]
-    return sum(int(found[name]) for name in names)
-
-
 def test_a_long_poll_waits_for_the_first_message_only(make: Make, aws: dict[str, Any], queue: str, sqs: Any) -> None:
     source = make(queue_url=queue, **aws | {"wait_seconds": 1})
     began = time.monotonic()
@@ -185,8 +180,7 @@ def test_a_long_poll_waits_for_the_first_message_only(make: Make, aws: dict[str,
 
 def test_a_poison_message_reaches_the_dead_letter_queue(make: Make, aws: dict[str, Any], sqs: Any, queue: str) -> None:
     dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
-    arn = sqs.get_queue_attributes(QueueUrl=dead, AttributeNames=["QueueArn"])["Attributes"]["QueueArn"]
-    policy = json.dumps({"deadLetterTargetArn": arn, "maxReceiveCount": 2})
+    policy = json.dumps({"deadLetterTargetArn": queue_arn(sqs, dead), "maxReceiveCount": 2})
     sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy})
     sqs.send_message(QueueUrl=queue, MessageBody="{poison")
     source = make(queue_url=queue, visibility_seconds=1, **aws)

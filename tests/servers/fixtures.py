@@ -1,0 +1,32 @@
+"""The servers as fixtures: each starts when a test first asks for it, and stops with the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.servers import elasticmq as elasticmq_server
+from tests.servers import moto as moto_server
+from tests.servers import versitygw as versitygw_server
+
+
+@pytest.fixture(scope="session")
+def moto() -> Iterator[str]:
+    """The address of one moto server for the whole run."""
+    with moto_server.serve() as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def elasticmq(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one ElasticMQ for the whole run."""
+    with elasticmq_server.serve(tmp_path_factory.mktemp("elasticmq")) as address:
+        yield address
+
+
+@pytest.fixture(scope="session")
+def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The address of one versitygw for the whole run."""
+    with versitygw_server.serve(tmp_path_factory.mktemp("versitygw")) as address:
+        yield address
