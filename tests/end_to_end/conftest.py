@@ -20,13 +20,18 @@ DEADLINE_SECONDS = 200
 class Driver:
     """One `volley run`: Python, the JVM that it started, and their workers."""
 
-    def __init__(self, file: Path, log: Path, *arguments: str) -> None:
+    def __init__(self, file: Path, log: Path, *arguments: str, variables: dict[str, str] | None = None) -> None:
         command = [sys.executable, "-m", "volley_connectors.cli", "run", str(file), "--json", *arguments]
         self._log = log
         with open(log, "w") as errors:
             # A process group of its own: a signal to the group reaches the JVM too.
             self.process = subprocess.Popen(
-                command, stdout=subprocess.PIPE, stderr=errors, text=True, start_new_session=True
+                command,
+                stdout=subprocess.PIPE,
+                stderr=errors,
+                text=True,
+                start_new_session=True,
+                env=os.environ | (variables or {}),
             )
 
     def progress(self) -> Iterator[dict[str, Any]]:
@@ -39,7 +44,11 @@ class Driver:
         for progress in self.progress():
             if progress["event"] == "progress" and progress["epochs"] >= count:
                 return
-        raise AssertionError(f"the driver ended early: {self._log.read_text()[-3000:]}")
+        raise AssertionError(f"the driver ended early: {self.said()}")
+
+    def said(self) -> str:
+        """The end of what it wrote to its log."""
+        return self._log.read_text()[-3000:]
 
     def signal(self, number: int) -> None:
         os.killpg(self.process.pid, number)
@@ -55,7 +64,7 @@ class Driver:
     def to_the_end(self) -> int:
         """Wait for a good end; how many rows this run read."""
         reports = [progress for progress in self.progress() if progress["event"] == "progress"]
-        assert self.process.wait(DEADLINE_SECONDS) == 0, self._log.read_text()[-3000:]
+        assert self.process.wait(DEADLINE_SECONDS) == 0, self.said()
         return int(reports[-1]["rows"])
 
 
