@@ -50,8 +50,8 @@ format: $(STAMP) ## format the code and mend what ruff can
 	$(BIN)/ruff format .
 
 .PHONY: bench
-bench: $(STAMP) ## the engine benchmark
-	$(BIN)/python -m benchmarks.engine
+bench: $(STAMP) ## a benchmark: make bench BENCH=engine, or another module of benchmarks/
+	$(BIN)/python -m benchmarks.$(or $(BENCH),engine)
 
 .PHONY: constraints
 constraints: $(STAMP) ## pin the newest versions of all dependencies that fit together

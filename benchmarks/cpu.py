@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+from collections.abc import Collection
 from pathlib import Path
 
 _TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
@@ -17,14 +18,16 @@ class CpuMeter:
     not collect their dead workers' times, so that a sum over the living would run backwards.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, without: Collection[int] = ()) -> None:
+        """`without`: children that do not count, with all that they start."""
+        self._without = without
         self._begin: dict[int, int] = {}
         self._last: dict[int, int] = {}
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._watch, name="cpu-meter", daemon=True)
 
     def __enter__(self) -> CpuMeter:
-        self._begin = _ticks_of_descendants()
+        self._begin = self._ticks()
         self._last = dict(self._begin)
         self._thread.start()
         return self
@@ -32,7 +35,7 @@ class CpuMeter:
     def __exit__(self, *_: object) -> None:
         self._stopped.set()
         self._thread.join()
-        self._last |= _ticks_of_descendants()
+        self._last |= self._ticks()
 
     @property
     def seconds(self) -> float:
@@ -41,11 +44,21 @@ class CpuMeter:
 
     def _watch(self) -> None:
         while not self._stopped.wait(_SAMPLE_SECONDS):
-            self._last |= _ticks_of_descendants()
+            self._last |= self._ticks()
+
+    def _ticks(self) -> dict[int, int]:
+        """User and system time of every process that descends from this one, by pid."""
+        parents, ticks = _processes()
+        return {pid: used for pid, used in ticks.items() if _descends(pid, parents, self._without)}
 
 
-def _ticks_of_descendants() -> dict[int, int]:
-    """User and system time of every process that descends from this one, by pid."""
+def children() -> list[int]:
+    """The processes that this one started and that are running now."""
+    return [pid for pid, parent in _processes()[0].items() if parent == os.getpid()]
+
+
+def _processes() -> tuple[dict[int, int], dict[int, int]]:
+    """Parent and CPU ticks of every process there is, by pid."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
     for path in Path("/proc").iterdir():
@@ -57,11 +70,11 @@ def _ticks_of_descendants() -> dict[int, int]:
                 continue
             parents[int(path.name)] = int(fields[1])
             ticks[int(path.name)] = int(fields[11]) + int(fields[12])
-    return {pid: used for pid, used in ticks.items() if _descends(pid, parents)}
+    return parents, ticks
 
 
-def _descends(pid: int, parents: dict[int, int]) -> bool:
-    while pid > 1:
+def _descends(pid: int, parents: dict[int, int], without: Collection[int]) -> bool:
+    while pid > 1 and pid not in without:
         if pid == os.getpid():
             return True
         pid = parents.get(pid, 0)
