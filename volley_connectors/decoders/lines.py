@@ -44,6 +44,10 @@ class LineRange:
             self._skip_line()
         file.seek(self._position)
         self._open = self._position < self._end
+        # A file of a remote store reads ahead: not what another piece will read.
+        expect_end = getattr(getattr(file, "raw", None), "expect_end", None)
+        if expect_end is not None:
+            expect_end(self._end)
 
     def read(self, size: int = -1) -> bytes:
         """Up to so many bytes; empty at the end of the last line that begins in the range."""
