@@ -256,7 +256,10 @@ class NotificationSource(Protocol):
 
 @runtime_checkable
 class BlobReader(Protocol):
-    """Reads objects. Used on the driver and in tasks."""
+    """Reads objects. Used on the driver and in tasks, from several threads at once.
+
+    A file that it gave belongs to one thread at a time, which need not be the one that opened it.
+    """
 
     def open(self, ref: BlobRef) -> BinaryIO:
         """Return the object as a seekable binary file that the caller will close.

@@ -12,6 +12,7 @@ import pytest
 from volley_connectors.decoders.csv import CsvDecoder, CsvDecoderConfig
 from volley_connectors.decoders.json_lines import JsonLinesDecoder, JsonLinesDecoderConfig
 from volley_connectors.decoders.text import TextDecoder, TextDecoderConfig
+from volley_core import DecodeError
 
 SCHEMA = pa.schema([("a", pa.string())])
 DECODERS = {
@@ -37,3 +38,23 @@ def test_the_rows_of_all_pieces_are_the_rows_of_the_whole(name: str, seed: int) 
 
 def rows(decoder: Any, data: bytes) -> list[str]:
     return [value for batch in decoder.decode(io.BytesIO(data), SCHEMA) for value in batch.column(0).to_pylist()]
+
+
+@pytest.mark.parametrize("name", DECODERS)
+@pytest.mark.parametrize("begin", [0, 5_000_000])
+def test_a_line_without_end_is_refused_before_it_fills_the_memory(
+    name: str, begin: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volley_connectors.decoders.lines.LONGEST_RECORD_BYTES", 1024 * 1024)
+    decoder, line, _ = DECODERS[name]
+    file = io.BytesIO(b"a\n" * (name == "csv") + line.format("x" * 20_000_000).encode())
+    with pytest.raises(DecodeError, match="does not end within 1 MB"):
+        list(decoder.within((begin, 10_000_000)).decode(file, SCHEMA))
+    assert file.tell() < begin + 1_200_000
+
+
+def test_a_record_in_many_blocks_is_no_line_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("volley_connectors.decoders.lines.LONGEST_RECORD_BYTES", 10_000)
+    for name, (decoder, line, header) in DECODERS.items():
+        data = "\n".join([header] * bool(header) + [line.format("x" * 9_000)] * 20).encode()
+        assert rows(decoder, data) == ["x" * 9_000] * 20, name

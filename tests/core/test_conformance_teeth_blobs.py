@@ -318,6 +318,26 @@ class QuotesNames(DictReader):
         return (BlobRef(ref.uri.replace(" ", "%20"), ref.size, ref.version) for ref in super().list(prefix))
 
 
+class RemembersWhatItReads(DictReader):
+    def open(self, ref: BlobRef) -> BinaryIO:
+        self.current = ref
+        time.sleep(0.01)
+        return super().open(self.current)
+
+
+class BindsFilesToThreads(DictReader):
+    def open(self, ref: BlobRef) -> BinaryIO:
+        owner = threading.get_ident()
+
+        class Bound(io.BytesIO):
+            def read(self, size: int | None = -1) -> bytes:
+                if threading.get_ident() != owner:
+                    raise RuntimeError("made in another thread")
+                return super().read(size)
+
+        return Bound(super().open(ref).read())
+
+
 READER_DEFECTS: list[tuple[type[DictReader], str, dict[str, Any], type[BaseException]]] = [
     (IgnoresVersions, "test_open_of_a_changed_object_never_gives_the_new_bytes", {"data": b"longer"}, AssertionError),
     (ComparesSizes, "test_open_of_a_changed_object_never_gives_the_new_bytes", {"data": b"equal"}, AssertionError),
@@ -328,6 +348,8 @@ READER_DEFECTS: list[tuple[type[DictReader], str, dict[str, Any], type[BaseExcep
     (ListsDirectories, "test_list_takes_the_beginning_of_a_name", {}, AssertionError),
     (ListsOnePage, "test_list_gives_many_objects", {}, AssertionError),
     (ListsNoVersions, "test_list_gives_the_version_and_size_of_now", {}, AssertionError),
+    (RemembersWhatItReads, "test_several_threads_share_one_reader", {}, AssertionError),
+    (BindsFilesToThreads, "test_a_file_is_read_by_another_thread_than_opened_it", {}, RuntimeError),
     (QuotesNames, "test_odd_names_are_listed_and_opened", {"name": "with space.json"}, AssertionError),
 ]
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, BinaryIO
 
 import pyarrow as pa
@@ -14,6 +15,7 @@ from volley_connectors.blob.config import BlobSourceConfig
 from volley_connectors.blob.dead_letters import DeadLetters
 from volley_connectors.blob.formats import Formats
 from volley_connectors.blob.layout import RESCUED, Layout, ObjectColumns
+from volley_connectors.blob.prefetch import Prefetch
 from volley_connectors.blob.reports import BlobReport, Reports
 from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.splits import BlobSplit, Portion
@@ -64,10 +66,11 @@ class SplitReading:
     def records(self, split: BlobSplit) -> Iterator[StreamRecord]:
         letters = self._dead_letters()
         found: list[BlobReport] = []
-        for portion in split.portions:
-            reading = _PortionReading(self, portion, split.schema, letters)
-            yield from reading.records()
-            found.append(reading.report)
+        with Prefetch(self.reader, [portion.blob for portion in split.portions]) as files:
+            for index, portion in enumerate(split.portions):
+                reading = _PortionReading(self, portion, split.schema, letters, partial(files.open, index))
+                yield from reading.records()
+                found.append(reading.report)
         if letters is not None:
             letters.write(split)
         if self.reports is not None:
@@ -92,8 +95,16 @@ class SplitReading:
 class _PortionReading:
     """One object, or one piece of it."""
 
-    def __init__(self, task: SplitReading, portion: Portion, schema: pa.Schema, letters: DeadLetters | None) -> None:
+    def __init__(
+        self,
+        task: SplitReading,
+        portion: Portion,
+        schema: pa.Schema,
+        letters: DeadLetters | None,
+        open_file: Callable[[], BinaryIO],
+    ) -> None:
         self._task = task
+        self._open_file = open_file
         self._portion = portion
         self._blob = portion.blob
         self._schema = schema
@@ -103,7 +114,7 @@ class _PortionReading:
     def records(self) -> Iterator[StreamRecord]:
         try:
             columns = self._task.layout.of(self._portion, self._schema)
-            with self._task.reader.open(self._blob) as file:
+            with self._open_file() as file:
                 for batch in self._batches(file, columns):
                     if batch.num_rows:
                         self.report = replace(self.report, rows=self.report.rows + batch.num_rows)

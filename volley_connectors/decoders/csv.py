@@ -38,7 +38,9 @@ class CsvDecoderConfig(ConnectorConfig):
     encoding: str = Field("utf8", description="The text's encoding, as Python names it.")
     compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
     block_bytes: ByteSize = Field(
-        2 * 1024 * 1024, ge=1024, description="How much text is parsed at once; about one Arrow batch."
+        2 * 1024 * 1024,
+        ge=1024,
+        description="How much text is parsed at once; about one Arrow batch. A record longer than 128 MB is refused.",
     )
 
     @field_validator("encoding")

@@ -35,7 +35,9 @@ class JsonLinesDecoderConfig(ConnectorConfig):
     )
     compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
     block_bytes: ByteSize = Field(
-        4 * 1024 * 1024, ge=1024, description="How much text is parsed at once; about one Arrow batch."
+        4 * 1024 * 1024,
+        ge=1024,
+        description="How much text is parsed at once; about one Arrow batch. A record longer than 128 MB is refused.",
     )
 
 

@@ -14,6 +14,8 @@ from volley_core import BadRecord, DecodeError
 ByteRange: TypeAlias = tuple[int, int]
 """Where a piece of a text begins and ends. A line belongs to the piece in which it begins."""
 
+LONGEST_RECORD_BYTES = 128 * 1024 * 1024
+"""A longer record is refused: of bytes that are no text of lines, a task would else hold as much as there is."""
 _BOM = b"\xef\xbb\xbf"
 _WIDE_BOMS = (b"\xff\xfe", b"\xfe\xff")
 _SCAN_BYTES = 64 * 1024
@@ -44,6 +46,10 @@ class LineRange:
             self._skip_line()
         file.seek(self._position)
         self._open = self._position < self._end
+        # A file of a remote store reads ahead: not what another piece will read.
+        expect_end = getattr(getattr(file, "raw", None), "expect_end", None)
+        if expect_end is not None:
+            expect_end(self._end)
 
     def read(self, size: int = -1) -> bytes:
         """Up to so many bytes; empty at the end of the last line that begins in the range."""
@@ -57,6 +63,7 @@ class LineRange:
         return data if found < 0 else data[: found + 1]
 
     def _skip_line(self) -> None:
+        begin = self._position
         self._file.seek(self._position)
         while data := self._file.read(_SCAN_BYTES):
             found = data.find(b"\n")
@@ -64,6 +71,7 @@ class LineRange:
                 self._position += found + 1
                 return
             self._position += len(data)
+            _refuse_endless(self._position - begin)
 
 
 def opened(file: BinaryIO, compression: Compression, bounds: ByteRange | None) -> Any:
@@ -80,22 +88,34 @@ def last_line_end(text: bytes) -> int:
 def blocks(stream: Any, block_bytes: int, last_end: Callable[[bytes], int] = last_line_end) -> Iterator[bytes]:
     """A text in pieces that end where a record does, which `last_end` finds. The byte order mark is left out."""
     parts: list[bytes] = []
+    held = 0
     first = True
     while chunk := stream.read(block_bytes):
         if first:
             chunk, first = chunk.removeprefix(_BOM), False
+        held += len(chunk)
         # Only a newline in the new chunk can be an end that was not there before.
         if b"\n" not in chunk:
+            _refuse_endless(held)
             parts.append(chunk)
             continue
         text = b"".join((*parts, chunk))
         end = last_end(text)
         if end:
             yield text[:end]
-        parts = [text[end:]]
+        parts, held = [text[end:]], len(text) - end
+        _refuse_endless(held)
     rest = b"".join(parts)
     if rest:
         yield rest
+
+
+def _refuse_endless(length: int) -> None:
+    if length > LONGEST_RECORD_BYTES:
+        raise DecodeError(
+            f"a record does not end within {LONGEST_RECORD_BYTES // (1024 * 1024)} MB. If these are lines at all, "
+            "option 'quote', 'escape' or 'multiline' may be wrong"
+        )
 
 
 def refuse(record: BadRecord) -> None:

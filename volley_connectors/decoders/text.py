@@ -22,7 +22,11 @@ class TextDecoderConfig(ConnectorConfig):
     EXAMPLE = {"compression": "gzip"}
 
     compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
-    block_bytes: ByteSize = Field(4 * 1024 * 1024, ge=1024, description="How much text becomes one Arrow batch.")
+    block_bytes: ByteSize = Field(
+        4 * 1024 * 1024,
+        ge=1024,
+        description="How much text becomes one Arrow batch. A record longer than 128 MB is refused.",
+    )
 
 
 class TextDecoder:

@@ -7,6 +7,7 @@ import random
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
@@ -188,21 +189,30 @@ class BlobReaderSuite:
             make_reader().stat(BlobRef(self.uri("never.bin")))
 
     def test_several_threads_share_one_reader(self, make_reader: MakeReader) -> None:
+        """Used from several threads at once."""
         reader = make_reader()
-        refs = {f"t/{n}.bin": self.stored(reader, f"t/{n}.bin", f"object {n}".encode() * 1000) for n in range(8)}
-        wrong: list[Any] = []
+        contents = {number: f"object {number}".encode() * 1000 for number in range(8)}
+        refs = {number: self.stored(reader, f"t/{number}.bin", data) for number, data in contents.items()}
+        # The one that made nothing yet is the one whose first use is by all at once.
+        fresh, together = make_reader(), threading.Barrier(8)
 
-        def work(number: int) -> None:
-            try:
-                with reader.open(refs[f"t/{number}.bin"]) as file:
-                    if file.read() != f"object {number}".encode() * 1000:
-                        wrong.append(number)
-            except Exception as error:
-                wrong.append(error)
+        def read(number: int) -> bytes:
+            together.wait(60)
+            assert fresh.stat(refs[number]).identity == refs[number].identity
+            with fresh.open(refs[number]) as file:
+                data: bytes = file.read()
+                return data
 
-        threads = [threading.Thread(target=work, args=(number,)) for number in range(8)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert wrong == []
+        with ThreadPoolExecutor(8) as threads:
+            assert dict(zip(contents, threads.map(read, contents), strict=True)) == contents
+
+    def test_a_file_is_read_by_another_thread_than_opened_it(self, make_reader: MakeReader) -> None:
+        """A file belongs to one thread at a time, which need not be the one that opened it."""
+        reader = make_reader()
+        data = random.Random(2).randbytes(2_500_000)
+        ref = self.stored(reader, "a.bin", data)
+        with ThreadPoolExecutor(1) as other:
+            file = other.submit(reader.open, ref).result()
+            assert other.submit(file.read, 1000).result() == data[:1000]
+        assert file.read() == data[1000:]
+        file.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import uuid
 from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import quote_plus
@@ -15,7 +16,7 @@ from volley_blob_store_aws import (
     SqsNotificationSourceConfig,
 )
 
-from tests.servers.aws import depth
+from tests.servers.aws import KEYS, client, depth
 from volley_core.conformance import BlobReaderSuite, NotificationSourceSuite
 
 
@@ -85,22 +86,30 @@ class TestSqsOnAStrictServer(NotificationSourceSuite):
 
 
 class TestS3(BlobReaderSuite):
+    transfer = "obstore"
     versioning = ""
 
     @pytest.fixture
-    def make_reader(self, aws: dict[str, Any], s3: Any, bucket: str) -> Iterator[Callable[[], S3BlobReader]]:
-        self.s3, self.bucket = s3, bucket
+    def options(self, aws: dict[str, Any]) -> dict[str, Any]:
+        return aws
+
+    @pytest.fixture
+    def make_reader(self, options: dict[str, Any]) -> Iterator[Callable[[], S3BlobReader]]:
+        self.s3, self.bucket = client("s3", options["endpoint_url"]), f"b{uuid.uuid4().hex}"
         self.made: list[S3BlobReader] = []
+        self.s3.create_bucket(Bucket=self.bucket)
         if self.versioning:
-            s3.put_bucket_versioning(Bucket=bucket, VersioningConfiguration={"Status": self.versioning})
+            self.s3.put_bucket_versioning(Bucket=self.bucket, VersioningConfiguration={"Status": self.versioning})
 
         def make() -> S3BlobReader:
-            self.made.append(S3BlobReader(S3BlobReaderConfig(block_bytes=1_000_000, **aws)))
+            config = S3BlobReaderConfig(transfer=self.transfer, block_bytes=1_000_000, **options)
+            self.made.append(S3BlobReader(config))
             return self.made[-1]
 
         yield make
         for reader in self.made:
             reader.close()
+        self.s3.close()
 
     def put(self, name: str, data: bytes) -> None:
         self.s3.put_object(Bucket=self.bucket, Key=name, Body=data)
@@ -112,9 +121,32 @@ class TestS3(BlobReaderSuite):
         return f"s3://{self.bucket}/{name}"
 
 
+class TestS3BySdk(TestS3):
+    transfer = "sdk"
+
+
 class TestS3WithVersions(TestS3):
     versioning = "Enabled"
 
     def remove(self, name: str) -> None:
         for version in self.s3.list_object_versions(Bucket=self.bucket, Prefix=name)["Versions"]:
             self.s3.delete_object(Bucket=self.bucket, Key=name, VersionId=version["VersionId"])
+
+
+class TestS3WithVersionsBySdk(TestS3WithVersions):
+    transfer = "sdk"
+
+
+class TestS3ThatChecksSignatures(TestS3):
+    @pytest.fixture
+    def options(self, versitygw: str) -> dict[str, Any]:
+        return {**KEYS, "endpoint_url": versitygw, "path_style": True}
+
+
+class TestS3ThatChecksSignaturesBySdk(TestS3ThatChecksSignatures):
+    transfer = "sdk"
+
+
+class TestS3ThatChecksSignaturesWithVersions(TestS3ThatChecksSignatures):
+    versioning = "Enabled"
+    remove = TestS3WithVersions.remove

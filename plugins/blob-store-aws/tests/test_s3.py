@@ -4,15 +4,19 @@ from __future__ import annotations
 
 import io
 import random
+import uuid
 from collections.abc import Callable, Iterator
+from datetime import timedelta
 from types import SimpleNamespace
 from typing import Any
+from urllib.parse import unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from volley_blob_store_aws import S3BlobReader, S3BlobReaderConfig
+from volley_blob_store_aws import S3BlobReader, S3BlobReaderConfig, transfers
 
+from tests.servers.aws import KEYS, client
 from volley_core import (
     BlobChangedError,
     BlobNotFoundError,
@@ -26,17 +30,25 @@ from volley_core import (
 Make = Callable[..., S3BlobReader]
 
 
-@pytest.fixture
-def make() -> Iterator[Make]:
+@pytest.fixture(params=["obstore", "sdk"])
+def make(request: pytest.FixtureRequest) -> Iterator[Make]:
     made: list[S3BlobReader] = []
 
     def reader(**options: Any) -> S3BlobReader:
-        made.append(S3BlobReader(S3BlobReaderConfig(**options)))
+        made.append(S3BlobReader(S3BlobReaderConfig(**{"transfer": request.param, **options})))
         return made[-1]
 
     yield reader
     for one in made:
         one.close()
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Pauses between tries are short."""
+    monkeypatch.setattr("time.sleep", lambda seconds: None)
+    backoff = {"init_backoff": timedelta(milliseconds=1), "max_backoff": timedelta(milliseconds=2), "base": 2}
+    monkeypatch.setitem(transfers.RETRY_CONFIG, "backoff", backoff)
 
 
 @pytest.fixture
@@ -115,11 +127,11 @@ def test_an_announced_etag_pins_the_object(reader: S3BlobReader, s3: Any, bucket
 def test_an_object_that_changes_under_an_open_file_is_noticed(
     make: Make, aws: dict[str, Any], s3: Any, bucket: str
 ) -> None:
-    s3.put_object(Bucket=bucket, Key="k", Body=b"a" * 3000)
-    with make(**aws, block_bytes=1000).open(BlobRef(f"s3://{bucket}/k")) as file:
+    s3.put_object(Bucket=bucket, Key="k", Body=b"a" * 600_000)
+    with make(**aws, block_bytes=200_000).open(BlobRef(f"s3://{bucket}/k")) as file:
         assert file.read(10) == b"a" * 10
-        s3.put_object(Bucket=bucket, Key="k", Body=b"b" * 3000)
-        file.seek(2000)
+        s3.put_object(Bucket=bucket, Key="k", Body=b"b" * 600_000)
+        file.seek(400_000)
         with pytest.raises(BlobChangedError, match="overwritten"):
             file.read(10)
 
@@ -151,7 +163,7 @@ def test_a_big_object_is_asked_for_in_blocks_and_never_twice(make: Make, scripte
     server = Requests(data)
     with make(**scripted(server), block_bytes=300_000).open(OBJECT) as file:
         assert file.read() == data
-    assert server.ranges == [
+    assert sorted(server.ranges) == [
         "bytes=0-299999",
         "bytes=300000-599999",
         "bytes=600000-899999",
@@ -167,20 +179,22 @@ def test_an_empty_object_is_empty(make: Make, scripted: Any) -> None:
     assert server.ranges == ["bytes=0-8388607", None]
 
 
-def test_an_answer_that_breaks_off_is_asked_for_again(make: Make, scripted: Any) -> None:
-    server = Requests(b"x" * 5000)
-    server.cuts = [100, 4999]
-    with make(**scripted(server)).open(OBJECT) as file:
-        assert file.read() == b"x" * 5000
-    assert len(server.ranges) == 3
+def test_refusals_and_an_answer_that_breaks_off_are_asked_for_again(make: Make, scripted: Any, quick: None) -> None:
+    server = Requests(random.Random(5).randbytes(5000))
+    server.cuts = [2000]
+    refusals = [failure(503, "SlowDown"), failure(500, "InternalError")]
+    reader = make(**scripted(lambda request, body: refusals.pop() if refusals else server(request, body)))
+    with reader.open(OBJECT) as file:
+        assert file.read() == server.data
+    assert (refusals, len(server.ranges)) == ([], 2)
 
 
-def test_answers_that_keep_breaking_off_are_a_transient_error(make: Make, scripted: Any) -> None:
+def test_answers_that_keep_breaking_off_are_a_transient_error(make: Make, scripted: Any, quick: None) -> None:
     server = Requests(b"x" * 5000)
     server.cuts = [100] * 10
     with pytest.raises(TransientError, match="Reading s3://landing/in/a.bin"):
         make(**scripted(server)).open(OBJECT)
-    assert len(server.ranges) == 3
+    assert len(server.ranges) == 5
 
 
 @pytest.mark.parametrize(
@@ -212,9 +226,8 @@ def test_an_error_names_the_object_and_what_to_do(
 
 @pytest.mark.parametrize("answer", [failure(503, "SlowDown"), failure(500, "InternalError"), failure(502, "Strange")])
 def test_throttling_and_server_errors_are_tried_again_and_then_transient(
-    make: Make, scripted: Any, answer: Any, monkeypatch: pytest.MonkeyPatch
+    make: Make, scripted: Any, answer: Any, quick: None
 ) -> None:
-    monkeypatch.setattr("botocore.endpoint.time.sleep", lambda seconds: None)
     asked: list[str] = []
 
     def script(request: Any, body: bytes) -> Any:
@@ -267,3 +280,96 @@ def test_a_listing_longer_than_a_page_is_whole(make: Make, aws: dict[str, Any], 
         s3.put_object(Bucket=bucket, Key=f"in/{number} +%.json", Body=b"{}")
     found = [ref.uri for ref in reader.list(f"s3://{bucket}/in/")]
     assert found == [f"s3://{bucket}/in/{number} +%.json" for number in range(10)]
+
+
+@pytest.fixture
+def checked(versitygw: str) -> Iterator[tuple[dict[str, Any], str]]:
+    """Options that lead to an S3 that checks signatures, and a bucket there with an object `k`."""
+    s3 = client("s3", versitygw)
+    bucket = f"b{uuid.uuid4().hex}"
+    s3.create_bucket(Bucket=bucket)
+    s3.put_object(Bucket=bucket, Key="k", Body=b"bytes")
+    yield {**KEYS, "endpoint_url": versitygw, "path_style": True}, bucket
+    s3.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (
+            {"secret_access_key": "wrong"},
+            r"the credentials are not accepted \(GetObject answered SignatureDoesNotMatch",
+        ),
+        ({"access_key_id": "AKIANOBODY"}, r"the credentials are not accepted \(GetObject answered XAdminUserNotFound"),
+    ],
+)
+def test_a_wrong_identity_is_named(
+    make: Make, checked: tuple[dict[str, Any], str], options: dict[str, str], message: str
+) -> None:
+    right, bucket = checked
+    with make(**right).open(BlobRef(f"s3://{bucket}/k")) as file:
+        assert file.read() == b"bytes"
+    with pytest.raises(ConfigError, match=f"Reading s3://{bucket}/k: {message}"):
+        make(**right | options).open(BlobRef(f"s3://{bucket}/k"))
+
+
+def test_a_bucket_in_another_region_is_found_if_the_store_tells_where(
+    make: Make, checked: tuple[dict[str, Any], str]
+) -> None:
+    right, bucket = checked
+    with make(**right | {"region": "eu-west-3"}).open(BlobRef(f"s3://{bucket}/k")) as file:
+        assert file.read() == b"bytes"
+
+
+@pytest.mark.parametrize("pays", [True, False])
+def test_requester_pays_goes_with_every_request(make: Make, scripted: Any, pays: bool) -> None:
+    server = Requests(b"x" * 100)
+    asked: list[tuple[str, str | None]] = []
+
+    def script(request: Any, body: bytes) -> Any:
+        asked.append((request.command, request.headers["x-amz-request-payer"]))
+        if "list-type" in request.path:
+            return SimpleNamespace(status=200, body=b"<ListBucketResult/>", headers={}, cut=None)
+        answer = server(request, body)
+        answer.headers["Last-Modified"] = "Wed, 18 Nov 2026 10:00:00 GMT"
+        return answer
+
+    reader = make(**scripted(script), requester_pays=pays, versioned=False)
+    reader.open(OBJECT).close()
+    reader.stat(OBJECT)
+    assert list(reader.list("s3://landing/")) == []
+    assert asked == [(method, "requester" if pays else None) for method in ("GET", "HEAD", "GET")]
+
+
+@pytest.mark.parametrize("key", ["in//a", "/a", "a/", "./a", "a/../b", "a\nb"])
+def test_a_key_that_looks_like_a_detour_is_taken_as_it_is(make: Make, scripted: Any, key: str) -> None:
+    paths: list[str] = []
+    server = Requests(b"bytes")
+
+    def script(request: Any, body: bytes) -> Any:
+        paths.append(unquote(request.path))
+        return server(request, body)
+
+    with make(**scripted(script)).open(BlobRef(f"s3://landing/{key}")) as file:
+        assert file.read() == b"bytes"
+    assert paths == [f"/landing/{key}"]
+
+
+def test_obstore_goes_where_boto3_would() -> None:
+    def store(bucket: str, **options: Any) -> Any:
+        reader = S3BlobReader(S3BlobReaderConfig(anonymous=True, region="eu-central-1", **options))
+        try:
+            return reader._obstore._make_store(bucket).config
+        finally:
+            reader.close()
+
+    address = "https://s3.eu-central-1.amazonaws.com"
+    for bucket, options, endpoint in (
+        ("landing", {}, address.replace("s3", "landing.s3", 1)),
+        ("landing", {"path_style": True}, address),
+        ("my.bucket", {}, address),
+        ("landing", {"endpoint_url": "https://minio.example:9000"}, "https://minio.example:9000"),
+    ):
+        config = store(bucket, **options)
+        assert (config["endpoint"], config["region"]) == (endpoint, "eu-central-1")
+        assert config["virtual_hosted_style_request"] == str(bucket in endpoint).lower()

@@ -73,6 +73,8 @@ class AwsClient:
         self._config = config
         self._lock = threading.Lock()
         self._client: Any = None
+        self.session: Any = None
+        """Whose credentials sign; None before the first use."""
 
     def __reduce__(self) -> tuple[type[AwsClient], tuple[str, AwsConfig]]:
         return (AwsClient, (self._service, self._config))
@@ -82,17 +84,26 @@ class AwsClient:
         with self._lock:
             if self._client is None:
                 with translated(f"Connecting to {self._service}"):
-                    self._client = _connect(self._service, self._config)
+                    self.session = _session(self._config)
+                    self._client = _connect(self._service, self.session, self._config)
             return self._client
+
+    def credentials(self) -> Any:
+        """What a request is signed with now, renewed if need be; None if nothing is to be signed."""
+        self()
+        if self._config.anonymous:
+            return None
+        with translated(f"Connecting to {self._service}"):
+            return _found(self.session.get_credentials()).get_frozen_credentials()
 
     def close(self) -> None:
         with self._lock:
             if self._client is not None:
                 self._client.close()
-                self._client = None
+                self._client = self.session = None
 
 
-def _connect(service: str, config: AwsConfig) -> Any:
+def _connect(service: str, session: Any, config: AwsConfig) -> Any:
     from botocore import UNSIGNED
     from botocore.config import Config
 
@@ -106,7 +117,7 @@ def _connect(service: str, config: AwsConfig) -> Any:
         signature_version=UNSIGNED if config.anonymous else None,
         s3={"addressing_style": "path" if config.path_style else "auto"},
     )
-    return _session(config).client(service, endpoint_url=config.endpoint_url, config=settings)
+    return session.client(service, endpoint_url=config.endpoint_url, config=settings)
 
 
 def _session(config: AwsConfig) -> Any:
@@ -125,12 +136,9 @@ def _session(config: AwsConfig) -> Any:
 def _assume(session: Any, config: AwsConfig) -> Any:
     import boto3
     from botocore.credentials import AssumeRoleCredentialFetcher, DeferredRefreshableCredentials
-    from botocore.exceptions import NoCredentialsError
     from botocore.session import get_session
 
-    source = session.get_credentials()
-    if source is None:
-        raise NoCredentialsError()
+    source = _found(session.get_credentials())
     external = {} if config.external_id is None else {"ExternalId": config.external_id}
     fetcher = AssumeRoleCredentialFetcher(
         partial(session.client, endpoint_url=config.sts_endpoint_url),
@@ -142,6 +150,14 @@ def _assume(session: Any, config: AwsConfig) -> Any:
     core = get_session()
     core.register_component("credential_provider", SimpleNamespace(load_credentials=lambda: credentials))
     return boto3.session.Session(botocore_session=core, region_name=session.region_name)
+
+
+def _found(credentials: Any) -> Any:
+    from botocore.exceptions import NoCredentialsError
+
+    if credentials is None:
+        raise NoCredentialsError()
+    return credentials
 
 
 def _open(secret: SecretStr | None) -> str | None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from volley_connectors.blob.obstore_transfer import Refusal, UnsuitedError
 from volley_core import BlobChangedError, BlobNotFoundError, ConfigError, DataError, TransientError, VolleyError
 
 INVALID_RANGE = "InvalidRange"
@@ -19,6 +20,9 @@ STALE_RECEIPT = frozenset(
     }
 )
 
+_ELSEWHERE = (
+    "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException 301 307"
+)
 _LATER = "Trying again later may help."
 
 # Each: our error, what happened, what to do, AWS's codes. What to do about a DataError, BlobSource knows.
@@ -46,13 +50,13 @@ _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
         "Correct or renew them: the options, the profile, or what the environment provides.",
         "InvalidAccessKeyId SignatureDoesNotMatch InvalidSecurity InvalidClientTokenId UnrecognizedClientException "
         "InvalidSignatureException IncompleteSignature MissingAuthenticationToken InvalidToken ExpiredToken "
-        "ExpiredTokenException TokenRefreshRequired",
+        "ExpiredTokenException TokenRefreshRequired XAdminUserNotFound",
     ),
     (
         ConfigError,
         "it is in another region",
         "Set the option 'region'{region}; leave 'endpoint_url' out or let it name that region too.",
-        "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException 301 307",
+        _ELSEWHERE,
     ),
     (ConfigError, "this machine's clock is wrong", "Set the clock.", "RequestTimeTooSkewed RequestExpired"),
     (
@@ -93,6 +97,17 @@ def translated(doing: str) -> Iterator[None]:
         raise _from_answer(error, doing) from error
     except BotoCoreError as error:
         raise _from_client(error, doing) from error
+
+
+def explained(refusal: Refusal, doing: str) -> VolleyError:
+    """What S3 answered to obstore, in the words of `translated`."""
+    from botocore.exceptions import ClientError
+
+    if refusal.code in _ELSEWHERE.split():
+        raise UnsuitedError("boto3 finds out which region it is")
+    said = {"Code": refusal.code, "Message": refusal.message}
+    answer = {"Error": said, "ResponseMetadata": {"HTTPStatusCode": refusal.status}}
+    return _from_answer(ClientError(answer, "GetObject"), doing)
 
 
 def code_of(error: Any) -> str:

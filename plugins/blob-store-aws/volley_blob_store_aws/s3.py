@@ -2,24 +2,39 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Any, BinaryIO, ClassVar, cast
+from functools import partial
+from typing import Any, BinaryIO, ClassVar, Literal
 
 from pydantic import Field
 
 from volley_blob_store_aws.credentials import AwsClient, AwsConfig
 from volley_blob_store_aws.errors import translated
-from volley_blob_store_aws.object_file import ObjectFile
-from volley_blob_store_aws.versions import pin, spell
+from volley_blob_store_aws.transfers import SdkTransfer, obstore_transfer
+from volley_blob_store_aws.versions import spell
+from volley_connectors.blob.obstore_transfer import UnsuitedError
+from volley_connectors.blob.ranged_file import Part, open_ranged
 from volley_core import BlobRef, ByteSize, ConfigError
 
 _SCHEME = "s3://"
-_BUFFER_BYTES = 128 * 1024
 
 
-class S3BlobReaderConfig(AwsConfig):
+class S3AccessConfig(AwsConfig):
+    """How objects in S3 are read, by a source or by a reader alone."""
+
+    transfer: Literal["obstore", "sdk"] = Field(
+        default="obstore",
+        description="Which library fetches the objects' bytes. obstore takes less CPU time; sdk is boto3, which "
+        "verifies checksums, and also fetches what obstore cannot: a key with an empty, '.' or '..' part, a bucket in "
+        "another region.",
+    )
+    requester_pays: bool = Field(
+        default=False, description="Agree to pay for the requests, as requester-pays buckets demand."
+    )
+
+
+class S3BlobReaderConfig(S3AccessConfig):
     """Options of the blob reader `s3`."""
 
     EXAMPLE = {"region": "eu-central-1", "block_bytes": "8 MiB"}
@@ -27,7 +42,8 @@ class S3BlobReaderConfig(AwsConfig):
     block_bytes: ByteSize = Field(
         default=8 * 1024 * 1024,
         gt=0,
-        description="How much of an object one request asks for; so much memory a file takes.",
+        description="How much of an object one request asks for. A file that is read from front to back takes up to "
+        "four times as much memory.",
     )
     versioned: bool | None = Field(
         default=None,
@@ -47,10 +63,15 @@ class S3BlobReader:
     def __init__(self, config: S3BlobReaderConfig) -> None:
         self._config = config
         self._client = AwsClient("s3", config)
+        self._payer = {"RequestPayer": "requester"} if config.requester_pays else {}
+        self._sdk = SdkTransfer(self._client, self._payer)
+        self._obstore = obstore_transfer(self._client, config.path_style, config.requester_pays)
+
+    def __reduce__(self) -> tuple[type[S3BlobReader], tuple[S3BlobReaderConfig]]:
+        return (S3BlobReader, (self._config,))
 
     def open(self, ref: BlobRef) -> BinaryIO:
-        file = ObjectFile(self._client, ref.uri, _address(ref.uri) | pin(ref.version), self._config.block_bytes)
-        return cast(BinaryIO, io.BufferedReader(file, _BUFFER_BYTES))
+        return open_ranged(partial(self._fetch, ref.uri, *_address(ref.uri)), ref, self._config.block_bytes)
 
     def list(self, prefix: str) -> Iterator[BlobRef]:
         bucket, key = _split(prefix)
@@ -61,21 +82,32 @@ class S3BlobReader:
                 yield BlobRef(uri, item["Size"], version, event_time_ms=_milliseconds(item["LastModified"]))
 
     def stat(self, ref: BlobRef) -> BlobRef:
+        bucket, key = _address(ref.uri)
         with translated(f"Looking at {ref.uri}"):
-            found = self._client().head_object(**_address(ref.uri))
+            found = self._client().head_object(Bucket=bucket, Key=key, **self._payer)
         version = spell(found.get("VersionId"), found["ETag"])
         return BlobRef(ref.uri, found["ContentLength"], version, event_time_ms=_milliseconds(found["LastModified"]))
 
     def close(self) -> None:
         """Let go of connections. May be called twice, or never."""
+        self._obstore.close()
         self._client.close()
+
+    def _fetch(self, *what: Any) -> Part:
+        if self._config.transfer == "obstore":
+            try:
+                return self._obstore.fetch(*what)
+            except UnsuitedError:
+                pass
+        return self._sdk.fetch(*what)
 
     def _items(self, bucket: str, prefix: str) -> Iterator[dict[str, Any]]:
         # The plain listing names no version ids, which the events and HEAD do.
+        request = {"Bucket": bucket, "Prefix": prefix, **self._payer}
         if self._is_versioned(bucket):
-            pages = self._client().get_paginator("list_object_versions").paginate(Bucket=bucket, Prefix=prefix)
+            pages = self._client().get_paginator("list_object_versions").paginate(**request)
             return (item for page in pages for item in page.get("Versions", []) if item["IsLatest"])
-        pages = self._client().get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
+        pages = self._client().get_paginator("list_objects_v2").paginate(**request)
         return (item for page in pages for item in page.get("Contents", []))
 
     def _is_versioned(self, bucket: str) -> bool:
@@ -84,11 +116,12 @@ class S3BlobReader:
         return "Status" in self._client().get_bucket_versioning(Bucket=bucket)
 
 
-def _address(uri: str) -> dict[str, str]:
+def _address(uri: str) -> tuple[str, str]:
+    """Bucket and key of an object."""
     bucket, key = _split(uri)
     if not key:
         raise ConfigError(f"{uri!r} names no object: an object is s3://bucket/key.")
-    return {"Bucket": bucket, "Key": key}
+    return bucket, key
 
 
 def _split(uri: str) -> tuple[str, str]:

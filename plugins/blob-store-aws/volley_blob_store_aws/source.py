@@ -7,13 +7,13 @@ from typing import Any, ClassVar
 from pydantic import Field, field_validator
 
 from volley_blob_store_aws.credentials import AwsConfig
-from volley_blob_store_aws.s3 import S3BlobReader, S3BlobReaderConfig
+from volley_blob_store_aws.s3 import S3AccessConfig, S3BlobReader, S3BlobReaderConfig
 from volley_blob_store_aws.sqs import SqsNotificationSource, SqsNotificationSourceConfig
 from volley_connectors.blob import BlobSource, BlobSourceConfig
 from volley_core import NotificationSource, Seconds
 
 
-class S3SourceConfig(BlobSourceConfig, AwsConfig):
+class S3SourceConfig(BlobSourceConfig, S3AccessConfig):
     """Options of the source `s3`."""
 
     EXAMPLE = {
@@ -51,7 +51,7 @@ class S3Source(BlobSource):
     Config: ClassVar[type[S3SourceConfig]] = S3SourceConfig
 
     def __init__(self, config: S3SourceConfig) -> None:
-        reader = S3BlobReader(S3BlobReaderConfig(**_identity(config)))
+        reader = S3BlobReader(S3BlobReaderConfig(**_given(config, S3AccessConfig)))
         prefix = f"s3://{config.bucket}/{config.prefix}"
         super().__init__(config, _queue(config), reader, prefix)
 
@@ -63,7 +63,7 @@ class S3Source(BlobSource):
 def _queue(config: S3SourceConfig) -> NotificationSource | None:
     if config.queue_url is None or config.discovery == "listing":
         return None
-    identity = _identity(config)
+    identity = _given(config, AwsConfig)
     if config.queue_endpoint_url is not None:
         identity["endpoint_url"] = config.queue_endpoint_url
     return SqsNotificationSource(
@@ -76,6 +76,6 @@ def _queue(config: S3SourceConfig) -> NotificationSource | None:
     )
 
 
-def _identity(config: AwsConfig) -> dict[str, Any]:
-    """Who asks and where, for the parts."""
-    return {name: getattr(config, name) for name in AwsConfig.model_fields if name in config.model_fields_set}
+def _given(config: AwsConfig, part: type[AwsConfig]) -> dict[str, Any]:
+    """What was set of the options of a part."""
+    return {name: getattr(config, name) for name in part.model_fields if name in config.model_fields_set}

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import math
 import random
 import re
-import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar
@@ -16,14 +14,12 @@ from pydantic import Field, field_validator
 from volley_blob_store_aws.credentials import AwsClient, AwsConfig
 from volley_blob_store_aws.errors import STALE_RECEIPT, translated
 from volley_blob_store_aws.events import parse
+from volley_connectors.complaints import Complaints
 from volley_core import Notification, Seconds, TransientError
-
-log = logging.getLogger(__name__)
 
 _BATCH = 10
 _LONGEST_HIDDEN_SECONDS = 43_200
 _ENTRY_TRIES = 4
-_COMPLAINT_SECONDS = 60.0
 _QUEUE_HOST = re.compile(r"https?://sqs\.([a-z0-9-]+)\.amazonaws\.com")
 
 
@@ -62,7 +58,7 @@ class SqsNotificationSource:
     def __init__(self, config: SqsNotificationSourceConfig) -> None:
         self._config = config
         self._client = AwsClient("sqs", _with_region(config))
-        self._complaints = _Complaints()
+        self._complaints = Complaints()
 
     @property
     def connector_id(self) -> str:
@@ -146,34 +142,6 @@ class SqsNotificationSource:
             if not failed:
                 break
         return failed
-
-
-class _Complaints:
-    """Warns of messages that cannot be read: the first at once, then one a minute, with how many there were."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._silent_until = 0.0
-        self._unsaid = 0
-
-    def __reduce__(self) -> tuple[type[_Complaints], tuple[()]]:
-        return (_Complaints, ())
-
-    def add(self, queue: str, message_id: str, error: ValueError) -> None:
-        with self._lock:
-            if time.monotonic() < self._silent_until:
-                self._unsaid += 1
-                return
-            unsaid, self._unsaid = self._unsaid, 0
-            self._silent_until = time.monotonic() + _COMPLAINT_SECONDS
-        more = f" So do {unsaid} others since the last warning." if unsaid else ""
-        log.warning(
-            "%s: message %s stays in the queue for its redrive policy, for it cannot be read: %s.%s",
-            queue,
-            message_id,
-            error,
-            more,
-        )
 
 
 def _with_region(config: SqsNotificationSourceConfig) -> AwsConfig:
