@@ -64,7 +64,7 @@ class StateStore:
                 obstore.put(self._store, name, data, mode="create")
             except AlreadyExistsError:
                 return False
-            self._sync(name)
+            self.sync(name)
         return True
 
     def replace(self, name: str, data: bytes) -> None:
@@ -145,7 +145,7 @@ class StateStore:
         """Write a file of this machine, however big, in one step, over what may be there."""
         with self._translated(f"Writing {name}", writes=True):
             obstore.put(self._store, name, path)
-            self._sync(name)
+            self.sync(name)
 
     def path_of(self, name: str) -> Path | None:
         """Where a file lies on this machine; None if this is a remote store."""
@@ -180,7 +180,7 @@ class StateStore:
     def _translated(self, doing: str, *, writes: bool = False) -> AbstractContextManager[None]:
         return translated(doing, self.location, writes=writes)
 
-    def _sync(self, name: str) -> None:
+    def sync(self, name: str) -> None:
         """What was written to a local disk survives a power failure, as it does in a cloud store."""
         path = self.path_of(name)
         if path is None:
