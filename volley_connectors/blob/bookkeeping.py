@@ -46,7 +46,7 @@ class Rules:
     """How long after its event time an identity is remembered."""
     manifest_age_ms: int
     """How long a manifest is kept."""
-    fold_identities: int = 1 << 16
+    fold_identities: int = 1 << 15
     fold_manifests: int = 256
     """Of few objects each: a start reads all that are not folded."""
     fan_out: int = 8

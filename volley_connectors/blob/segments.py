@@ -29,7 +29,7 @@ _PER_BUCKET = 51
 """With 512 bits of filter to a bucket, ten bits to an object: one in a hundred new ones passes."""
 _WORDS = 8
 _MARKS = 5
-_CHUNK = 1 << 18
+_CHUNK = 1 << 16
 
 
 class StoppedError(Exception):

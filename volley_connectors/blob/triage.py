@@ -61,9 +61,10 @@ class Triage:
         for item, blob, verdict in zip(wanted, exact, verdicts, strict=True):
             if verdict is Verdict.NEW:
                 new.append(replace(item, blob=blob))
-            else:
-                self.left_out[verdict.value] += verdict is not _TOO_OLD
-                item.delivery.decide()
+                continue
+            if verdict is not _TOO_OLD:
+                self.left_out[verdict.value] += 1
+            item.delivery.decide()
         return new
 
     def news(self, blobs: list[BlobRef], *, since_ms: int = 0, with_young: bool = False) -> list[BlobRef]:
@@ -92,9 +93,11 @@ class Triage:
 
     def _report_too_old(self, blobs: list[BlobRef]) -> None:
         """Say at a limited rate what is not read although it may never have been."""
+        if not blobs:
+            return
         self.left_out[_TOO_OLD.value] += len(blobs)
         self._unsaid += len(blobs)
-        if not blobs or time.monotonic() < self._warn_at:
+        if time.monotonic() < self._warn_at:
             return
         log.warning(
             "%d objects were not read, because they were older than max_file_age when they were found, so that it may "
