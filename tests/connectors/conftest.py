@@ -109,7 +109,9 @@ class World:
         self.made: list[BlobSource] = []
 
     def source(self, **options: Any) -> BlobSource:
-        settings = {"schema": "id bigint", "state_location": self.state, "include_existing_files": False} | options
+        settings = {"schema": "id bigint", "state_location": self.state, "include_existing_files": False}
+        # Its objects are as old as the tests like them.
+        settings |= {"max_file_age": "36500 days"} | options
         config = BlobSourceConfig(**{key: value for key, value in settings.items() if value is not None})
         self.made.append(BlobSource(config, self.queue, self.store, "mem://b/"))
         return self.made[-1]

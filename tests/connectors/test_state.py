@@ -123,3 +123,34 @@ def test_of_many_processes_one_creates(store: StateStore) -> None:
     assert sorted(name for names in results for name in names) == list(range(100))
     for number, names in enumerate(results):
         assert all(store.read(str(name)) == f"{number}".encode() for name in names)
+
+
+def test_names_after_one_are_those_that_sort_later(store: StateStore) -> None:
+    for name in ("a", "b", "c"):
+        store.create(name, b"")
+    assert list(store.names(after="a")) == ["b", "c"]
+    assert [(file.name, file.size) for file in store.files(after="b")] == [("c", 0)]
+
+
+def test_many_files_are_deleted_at_once_and_missing_ones_do_not_matter(store: StateStore) -> None:
+    for name in ("a", "b", "c"):
+        store.create(name, b"")
+    store.delete("a", "x", "c")
+    assert list(store.names()) == ["b"]
+
+
+def test_a_cleared_folder_is_gone(store: StateStore) -> None:
+    (store / "folder").create("a", b"")
+    (store / "folder").clear()
+    (store / "folder").clear()
+    assert not Path(store.location, "folder").exists()
+
+
+def test_a_big_file_goes_up_and_comes_down(store: StateStore, tmp_path: Path) -> None:
+    (tmp_path / "big").write_bytes(b"x" * 20_000_000)
+    store.upload("big", tmp_path / "big")
+    store.download("big", tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"x" * 20_000_000
+    with pytest.raises(FileNotFoundError):
+        store.download("small", tmp_path / "small")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["big", "copy", "state"]

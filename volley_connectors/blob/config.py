@@ -32,7 +32,21 @@ class BlobSourceConfig(SourceConfig):
     )
     allow_overwrites: bool = Field(
         False,
-        description="false: an object's name counts once, whatever happens to it later. true: so does each version.",
+        description="false: an object's name counts once, whatever happens to it within max_file_age. true: so does "
+        "each version, except one that comes after a later one of its name, where the store tells their order.",
+    )
+    max_file_age: Seconds = Field(
+        14 * 24 * 3600.0,
+        gt=0,
+        description="How long it is remembered that an object was read. One that is found when it is older is not "
+        "read, but counted and warned about, except what was there before the first start. Objects are as old as the "
+        "store says, and so is a file that was moved here with its old date.",
+    )
+    manifest_retention: Seconds = Field(
+        30 * 24 * 3600.0,
+        gt=0,
+        description="How long it is known which epoch read an object (volley files), and how old a checkpoint can be "
+        "that is gone back to. Never less than max_file_age, nor than the last 1,000 epochs.",
     )
     path_glob: str | None = Field(
         None,

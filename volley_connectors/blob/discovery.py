@@ -28,6 +28,7 @@ class Marks:
 
     def __init__(self, state: StateStore) -> None:
         self._store = state / _FOLDER
+        self._existing_are_planned: bool | None = None
 
     @cached_property
     def begun_ms(self) -> int:
@@ -38,10 +39,13 @@ class Marks:
     @property
     def existing_are_planned(self) -> bool:
         """Whether what was there at the first start is in manifests, all of it."""
-        return self._store.exists(_EXISTING)
+        if self._existing_are_planned is None:
+            self._existing_are_planned = self._store.exists(_EXISTING)
+        return self._existing_are_planned
 
     def set_existing_are_planned(self) -> None:
         self._store.create(_EXISTING, b"%d" % _now_ms())
+        self._existing_are_planned = True
 
 
 class Discovery:
@@ -87,8 +91,11 @@ class Discovery:
 
     def settle(self) -> None:
         """What was fetched before is in manifests, as far as its deliveries say so."""
-        if self._interval is None and self._list_at and self._lister is not None and self._lister.is_planned:
+        if not self._list_at or self._lister is None or not self._lister.is_planned:
+            return
+        if self._lister.with_existing and not self._marks.existing_are_planned:
             self._marks.set_existing_are_planned()
+        if self._interval is None:
             self._lister = None
 
     def close(self) -> None:

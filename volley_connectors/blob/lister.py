@@ -19,8 +19,11 @@ _LONGEST_REST_SECONDS = 1.0
 class Lister:
     """Goes through the store again and again; each time through is a pass."""
 
-    def __init__(self, reader: BlobReader, prefix: str, news: Callable[[list[BlobRef]], list[BlobRef]]) -> None:
-        """`news`: which of these objects need reading."""
+    def __init__(
+        self, reader: BlobReader, prefix: str, news: Callable[[list[BlobRef]], list[BlobRef]], with_existing: bool
+    ) -> None:
+        """`news`: which of these objects need reading. `with_existing`: also what is older than the first start."""
+        self.with_existing = with_existing
         self._reader = reader
         self._prefix = prefix
         self._news = news
@@ -61,8 +64,13 @@ class Lister:
     def _list(self, deadline: float) -> None:
         found: list[BlobRef] = []
         while self._pass is not None and len(self._found) + len(found) < _MOST_IN_HAND:
-            if chunk := list(itertools.islice(self._pass, _CHUNK)):
-                found += self._news(chunk)
+            try:
+                if chunk := list(itertools.islice(self._pass, _CHUNK)):
+                    found += self._news(chunk)
+            except BaseException:
+                # An iterator that has raised looks like one that is at its end, and what is left would never be found.
+                self._pass = iter(self._reader.list(self._prefix))
+                raise
             if len(chunk) < _CHUNK:
                 self._end()
             elif time.monotonic() > deadline:

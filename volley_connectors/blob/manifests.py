@@ -1,7 +1,7 @@
 """The manifest log: one small file per epoch that names its objects, written before Spark hears of the epoch.
 
-It is the plan for replays and the memory for dedup at once. Files are numbered without gaps from 1, created only if
-absent, and never changed.
+It is the plan for replays and the memory for dedup at once. Files are numbered without gaps, created only if absent,
+and never changed. The first has number 1; old ones are deleted once a ledger segment holds their objects.
 """
 
 from __future__ import annotations
@@ -37,9 +37,9 @@ class ManifestLog:
         # Tells a manifest of this writer from one that a rival wrote about the same objects.
         self._writer = secrets.token_hex(8)
 
-    def last(self) -> int:
-        """The highest number; 0 if there is no manifest."""
-        return max(self.numbers(), default=0)
+    def last(self, after: int = 0) -> int:
+        """The highest number; `after` if there is none behind it, which is quicker to tell."""
+        return max(self.numbers(after), default=after)
 
     def write(self, number: int, entries: Sequence[Entry]) -> None:
         """Store an epoch's objects. Raises PipelineConflictError if another writer has this number."""
@@ -49,7 +49,7 @@ class ManifestLog:
         # A store may have taken the file although the first answer got lost, and then refuse the retry.
         if self._store.read(_name(number)) != data:
             raise PipelineConflictError(
-                f"Another query wrote manifest {number} at state_location {self._state.location!r}. Each query needs a "
+                f"Another query wrote manifest {number} at state_location {self._state.shown!r}. Each query needs a "
                 "state_location of its own: give this one another, or stop the other query. If there is no other, an "
                 "earlier run of this one was still alive: restart this one."
             )
@@ -63,28 +63,57 @@ class ManifestLog:
         try:
             data = self._store.read(_name(number))
         except FileNotFoundError:
-            raise ConfigError(
-                f"Manifest {number} is not at state_location {self._state.location!r}, but the checkpoint refers to "
-                "it. Restore that folder or correct the option; otherwise begin with a new checkpoint."
-            ) from None
+            raise self._missing(number) from None
         return int(json.loads(data[: data.index(b"\n")])["written_ms"]), _decode(data)
+
+    def require(self, number: int) -> None:
+        """Raise ConfigError if this manifest is not where it should be."""
+        if not self.has(number):
+            raise self._missing(number)
 
     def has(self, number: int) -> bool:
         return self._store.exists(_name(number))
 
     def blobs(self) -> Iterator[BlobRef]:
-        """Every object in every manifest, oldest first."""
+        """Every object in every manifest that is there, oldest first."""
         for number in self.numbers():
             for entry in self.read(number):
                 yield entry.blob
 
-    def numbers(self) -> list[int]:
-        """Of all manifests that are there, in order."""
-        return sorted(int(name.removesuffix(".json")) for name in self._store.names() if name.endswith(".json"))
+    def numbers(self, after: int = 0) -> list[int]:
+        """Of all manifests that are there, or of those behind one, in order."""
+        return [_number(name) for name in self._store.names(_name(after)) if name.endswith(".json")]
+
+    def older(self, limit: int, than_ms: int) -> list[int]:
+        """Of those up to a number that were written before a time, in order."""
+        files = (file for file in self._store.files() if file.name <= _name(limit) and file.name.endswith(".json"))
+        return [_number(file.name) for file in files if file.modified_ms < than_ms]
+
+    def delete(self, number: int) -> None:
+        self._store.delete(_name(number))
+
+    def _missing(self, number: int) -> ConfigError:
+        where = f"state_location {self._state.shown!r}"
+        first = min(self.numbers(), default=0)
+        if number < first:
+            return ConfigError(
+                f"Manifest {number} expired: {where} keeps manifests for the time of the option 'manifest_retention', "
+                f"now from {first} on. A checkpoint from before, or a new one, cannot go on there without reading "
+                "objects twice or not at all: use the newest checkpoint of this query, or begin with a new checkpoint "
+                "and a new state_location."
+            )
+        return ConfigError(
+            f"Manifest {number} is not at {where}, but the checkpoint refers to it. Restore that folder or correct the "
+            "option; otherwise begin with a new checkpoint."
+        )
 
 
 def _name(number: int) -> str:
     return f"{number:0{_DIGITS}d}.json"
+
+
+def _number(name: str) -> int:
+    return int(name.removesuffix(".json"))
 
 
 def _encode(number: int, writer: str, entries: Sequence[Entry]) -> bytes:

@@ -16,9 +16,11 @@ from collections import deque
 from dataclasses import dataclass, field
 from functools import cached_property
 
+from volley_connectors.blob.bookkeeping import Bookkeeper
 from volley_connectors.blob.deliveries import Deliveries, Item
 from volley_connectors.blob.discovery import Discovery
-from volley_connectors.blob.ledger import Ledger
+from volley_connectors.blob.identities import Order
+from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.triage import Triage
 from volley_core import BlobRef, ReadLimit
@@ -39,6 +41,8 @@ class _Epoch:
     limit: ReadLimit
     entries: list[Entry] = field(default_factory=list)
     identities: set[object] = field(default_factory=set)
+    orders: dict[str, list[Order]] = field(default_factory=dict)
+    """By the names of its objects, where versions count."""
     taken: list[Item] = field(default_factory=list)
     """What leaves the waiting line with this epoch, duplicates included; goes back if the epoch comes to nothing."""
     num_bytes: int = 0
@@ -46,6 +50,10 @@ class _Epoch:
     def admits(self, blob: BlobRef) -> bool:
         """Whether one more object keeps within the limits. The first always does: an epoch must get on."""
         return not self.entries or self.limit.allows(len(self.entries) + 1, self.num_bytes + blob.size)
+
+    def holds_later(self, blob: BlobRef, order: Order | None) -> bool:
+        """Whether it has a later version of this object."""
+        return order is not None and any(order.is_before(other) for other in self.orders.get(blob.uri, ()))
 
     @property
     def room(self) -> int:
@@ -61,14 +69,14 @@ class EpochPlanner:
         deliveries: Deliveries,
         triage: Triage,
         manifests: ManifestLog,
-        ledger: Ledger,
+        bookkeeper: Bookkeeper,
         must_remember: bool,
     ) -> None:
         self._discovery = discovery
         self._deliveries = deliveries
         self._triage = triage
         self._manifests = manifests
-        self._empty_ledger = ledger
+        self._bookkeeper = bookkeeper
         self._must_remember = must_remember
         self._unsorted: list[Item] = []
         self._waiting: deque[Item] = deque()
@@ -86,6 +94,9 @@ class EpochPlanner:
         """The number of the manifest to read after `committed`; `committed` itself if there is nothing."""
         self._deliveries.settle(committed)
         if committed < max(self._found, self._written):
+            if committed < self._found and self._must_remember:
+                # One that expired ends the query here, where nothing of it has begun.
+                self._manifests.require(committed + 1)
             return committed + 1
         if committed > max(self._found, self._written) and self._must_remember:
             self._manifests.read(committed)
@@ -93,22 +104,23 @@ class EpochPlanner:
         # What turned out to be read already, or not ours, need not wait for another epoch.
         self._deliveries.settle(committed)
         self._discovery.settle()
+        self._bookkeeper.tend()
         return committed + (1 if epoch.entries else 0)
 
     def close(self) -> None:
         self._discovery.close()
         self._deliveries.close(release_planned=not self._must_remember)
+        self._bookkeeper.close()
 
     @cached_property
     def _found(self) -> int:
         """The last manifest that was there when this instance started."""
-        return self._manifests.last()
+        return self._bookkeeper.last()
 
     @cached_property
     def ledger(self) -> Ledger:
         """What every manifest so far holds."""
-        self._empty_ledger.add(self._manifests.blobs())
-        return self._empty_ledger
+        return self._bookkeeper.load()
 
     def _plan(self, number: int, limit: ReadLimit) -> _Epoch:
         epoch = _Epoch(number, limit)
@@ -122,7 +134,7 @@ class EpochPlanner:
             raise
         if epoch.entries:
             self._written = number
-            self.ledger.add(entry.blob for entry in epoch.entries)
+            self._bookkeeper.add(number, [entry.blob for entry in epoch.entries])
         for item in epoch.taken:
             item.delivery.decide(number)
         return epoch
@@ -161,11 +173,15 @@ class EpochPlanner:
         """Put what waits into the epoch. False if it is full."""
         while self._waiting:
             item = self._waiting[0]
-            identity = self.ledger.identity(item.blob)
-            if identity not in epoch.identities:
+            identity, order = self.ledger.identity(item.blob), self.ledger.order(item.blob)
+            if identity not in epoch.identities and epoch.holds_later(item.blob, order):
+                self._triage.left_out[Verdict.STALE.value] += 1
+            elif identity not in epoch.identities:
                 if not epoch.admits(item.blob):
                     return False
                 epoch.identities.add(identity)
+                if order is not None:
+                    epoch.orders.setdefault(item.blob.uri, []).append(order)
                 epoch.entries.append(Entry(item.blob, item.delivery.message_id))
                 epoch.num_bytes += item.blob.size
             epoch.taken.append(self._waiting.popleft())

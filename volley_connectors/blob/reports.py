@@ -55,6 +55,4 @@ class Reports:
 
     def delete(self, number: int) -> None:
         """Forget a manifest's reports."""
-        folder = self._store / f"{number:020d}"
-        for name in folder.names():
-            folder.delete(name)
+        (self._store / f"{number:020d}").clear()

@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from volley_connectors import hooks
+from volley_connectors.blob.bookkeeping import Bookkeeper, Rules
 from volley_connectors.blob.config import BlobSourceConfig
 from volley_connectors.blob.deliveries import Deliveries, NoQueue
 from volley_connectors.blob.discovery import Discovery, Marks
@@ -189,26 +190,36 @@ class BlobSource:
             {"notifications": None, "listing": 0.0, "both": config.backfill_interval}[mode],
             self._marks,
         )
-        ledger = Ledger(by_version=config.allow_overwrites)
-        planner = EpochPlanner(discovery, deliveries, triage, self._manifests, ledger, self._must_remember)
+        # An object whose reading is put off is not too old for that.
+        max_age_ms = int((config.max_file_age + config.delay_seconds) * 1000)
+        bookkeeper = Bookkeeper(
+            self._state,
+            Ledger(config.allow_overwrites, max_age_ms),
+            Rules(max_age_ms, int(config.manifest_retention * 1000)),
+            lambda: not self._with_existing or self._marks.existing_are_planned,
+        )
+        planner = EpochPlanner(discovery, deliveries, triage, self._manifests, bookkeeper, self._must_remember)
         return planner
 
     def _lister(self, triage: Triage) -> Lister | None:
         is_once = self._discovery_mode == "notifications"
         has_memory = self._config.state_location is not None
-        with_existing = self._config.include_existing_files
-        if with_existing is None:
-            with_existing = not is_once or has_memory
-        if is_once and not with_existing:
+        if is_once and not self._with_existing:
             return None
 
         # Without a memory, as in a batch read, there is no first start.
-        since_ms = self._marks.begun_ms if has_memory and not with_existing else 0
+        since_ms = self._marks.begun_ms if has_memory and not self._with_existing else 0
 
         def news(blobs: list[BlobRef]) -> list[BlobRef]:
             return triage.news(blobs, since_ms=since_ms, with_young=is_once)
 
-        return Lister(self._reader, self._prefix, news)
+        return Lister(self._reader, self._prefix, news, self._with_existing)
+
+    @property
+    def _with_existing(self) -> bool:
+        """Whether to read what was there before the first start."""
+        given, has_memory = self._config.include_existing_files, self._config.state_location is not None
+        return given if given is not None else self._discovery_mode != "notifications" or has_memory
 
     @property
     def _discovery_mode(self) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -12,6 +13,14 @@ from volley_connectors.blob.deliveries import Item
 from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.selection import Selection
 from volley_core import BlobNotFoundError, BlobReader, BlobRef
+
+log = logging.getLogger(__name__)
+
+_SECONDS_BETWEEN_WARNINGS = 60.0
+_MOST_REMEMBERED = 100_000
+
+
+_TOO_OLD = Verdict.TOO_OLD
 
 
 class Triage:
@@ -34,6 +43,9 @@ class Triage:
         self._threads = threads
         self.left_out: Counter[str] = Counter()
         """How many were not read, by reason. Those that were read before count as `seen`."""
+        self._reported: set[str] = set()
+        self._unsaid = 0
+        self._warn_at = 0.0
 
     def sort(self, items: Sequence[Item]) -> list[Item]:
         """Those that need reading, with the version that they have now. The others are decided on."""
@@ -45,12 +57,14 @@ class Triage:
             if not self._selection.wants(item.blob.uri):
                 self._leave_out(item)
         new = []
+        self._report_too_old([blob for blob, verdict in zip(exact, verdicts, strict=True) if verdict is _TOO_OLD])
         for item, blob, verdict in zip(wanted, exact, verdicts, strict=True):
             if verdict is Verdict.NEW:
                 new.append(replace(item, blob=blob))
-            else:
+                continue
+            if verdict is not _TOO_OLD:
                 self.left_out[verdict.value] += 1
-                item.delivery.decide()
+            item.delivery.decide()
         return new
 
     def news(self, blobs: list[BlobRef], *, since_ms: int = 0, with_young: bool = False) -> list[BlobRef]:
@@ -62,8 +76,13 @@ class Triage:
             and (blob.event_time_ms is None or blob.event_time_ms >= since_ms)
             and (with_young or not self.waits_until_ms(blob))
         ]
-        verdicts = self._ledger().judge(wanted)
-        return [blob for blob, verdict in zip(wanted, verdicts, strict=True) if verdict is Verdict.NEW]
+        ledger = self._ledger()
+        judged = list(zip(wanted, ledger.judge(wanted), strict=True))
+        # Those that may have been forgotten were mostly read, long ago, and every listing finds them again.
+        missed = [blob for blob, verdict in judged if verdict is _TOO_OLD and ledger.can_tell(blob)]
+        self._report_too_old([blob for blob in missed if blob.uri not in self._reported])
+        self._reported.update(blob.uri for blob in missed[: _MOST_REMEMBERED - len(self._reported)])
+        return [blob for blob, verdict in judged if verdict is Verdict.NEW]
 
     def waits_until_ms(self, blob: BlobRef) -> int:
         """Until when an object is too young to be read; 0 if it is not."""
@@ -71,6 +90,23 @@ class Triage:
             return 0
         ready_ms = blob.event_time_ms + self._delay_ms
         return ready_ms if ready_ms > time.time_ns() // 1_000_000 else 0
+
+    def _report_too_old(self, blobs: list[BlobRef]) -> None:
+        """Say at a limited rate what is not read although it may never have been."""
+        if not blobs:
+            return
+        self.left_out[_TOO_OLD.value] += len(blobs)
+        self._unsaid += len(blobs)
+        if time.monotonic() < self._warn_at:
+            return
+        log.warning(
+            "%d objects were not read, because they were older than max_file_age when they were found, so that it may "
+            "be forgotten whether they were read before; for one, %s. To have such objects read, set max_file_age "
+            "higher before they are found, or write them anew.",
+            self._unsaid,
+            blobs[0].uri,
+        )
+        self._unsaid, self._warn_at = 0, time.monotonic() + _SECONDS_BETWEEN_WARNINGS
 
     def _leave_out(self, item: Item) -> None:
         is_foreign = not self._selection.is_ours(item.blob.uri)
@@ -80,17 +116,25 @@ class Triage:
         item.delivery.decide()
 
     def _exact(self, blobs: list[BlobRef]) -> list[BlobRef]:
-        """Objects with the version of now, where their announcement did not tell: replays must read the same."""
-        vague = [blob for blob in blobs if not blob.version]
+        """Objects with the version of now, where their announcement did not tell: replays must read the same.
+
+        And with their time, or one whose time the ledger knew would count as new once it is forgotten.
+        """
+        vague = [blob for blob in blobs if _is_vague(blob)]
         if not vague:
             return blobs
         with ThreadPoolExecutor(min(self._threads, len(vague))) as pool:
             found = iter(list(pool.map(self._stat, vague)))
-        return [blob if blob.version else next(found) for blob in blobs]
+        return [next(found) if _is_vague(blob) else blob for blob in blobs]
 
     def _stat(self, blob: BlobRef) -> BlobRef:
         try:
-            return self._reader.stat(blob)
+            found = self._reader.stat(blob)
         except BlobNotFoundError:
             # Its reading follows `on_missing_file`.
             return blob
+        return replace(blob, event_time_ms=found.event_time_ms) if blob.version else found
+
+
+def _is_vague(blob: BlobRef) -> bool:
+    return not blob.version or blob.event_time_ms is None
