@@ -9,7 +9,7 @@ import fnmatch
 import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import pyarrow as pa
@@ -36,11 +36,11 @@ SCHEMA = pa.schema(
         pa.field("message_id", pa.string(), nullable=False),
     ]
 )
-"""`epoch` is the manifest's number, from 1. rows and bad are null for an object that no task reported on yet."""
+"""`epoch` is the manifest's number, from 1. rows and bad are null for an object that no task reported on yet;
+`planned` with rows is one in pieces of which some are read."""
 
 _AT_ONCE = 16
 _EPOCHS = re.compile(r"(\d*)(?:(\.\.)(\d*))?")
-_WORST_FIRST = ("corrupt", "missing", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +143,7 @@ class History:
         planned_ms, entries = self._manifests.planned(number)
         if not filters.takes_time(planned_ms):
             return _batch([])
-        outcomes = _outcomes(self._reports.read(number))
+        outcomes = self._reports.outcomes(number)
         rows = [
             _row(number, planned_ms, entry.blob, outcomes.get(entry.blob.identity), entry.message_id)
             for entry in entries
@@ -166,22 +166,6 @@ def _row(number: int, planned_ms: int, blob: BlobRef, outcome: BlobReport | None
     if outcome is not None:
         told = (outcome.state, outcome.rows, outcome.bad, outcome.error or None)
     return (number, blob.uri, blob.version, blob.size, planned_ms * 1000, event_us, *told, message_id)
-
-
-def _outcomes(reports: Sequence[BlobReport]) -> dict[tuple[str, str], BlobReport]:
-    """One report for each object. A big one was read in pieces, by several tasks: the worst of them tells."""
-    found: dict[tuple[str, str], BlobReport] = {}
-    for report in reports:
-        key = (report.uri, report.version)
-        found[key] = _together(found[key], report) if key in found else report
-    return found
-
-
-def _together(one: BlobReport, other: BlobReport) -> BlobReport:
-    state = min(one.state, other.state, key=_WORST_FIRST.index)
-    return replace(
-        one, rows=one.rows + other.rows, bad=one.bad + other.bad, state=state, error=one.error or other.error
-    )
 
 
 def _moment(name: str, text: str | None) -> int | None:

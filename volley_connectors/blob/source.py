@@ -146,7 +146,7 @@ class BlobSource:
             return iter([whole])
         if len(pieces) < 2:
             return iter([whole])
-        return (replace(whole, piece=piece, weight=target) for piece in pieces)
+        return (replace(whole, piece=piece, weight=target, pieces=len(pieces)) for piece in pieces)
 
     def _planned(self, number: int) -> list[Entry]:
         if not self._must_remember and not self._manifests.has(number):
