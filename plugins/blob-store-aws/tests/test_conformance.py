@@ -16,7 +16,7 @@ from volley_blob_store_aws import (
 )
 
 from tests.servers.aws import depth
-from volley_core.conformance import BlobReaderSuite, NotificationSourceSuite
+from volley_core.conformance import BlobReaderSuite, BlobRemoverSuite, NotificationSourceSuite
 
 
 def created(name: str) -> str:
@@ -84,7 +84,7 @@ class TestSqsOnAStrictServer(NotificationSourceSuite):
         return len(self.strict.bodies)
 
 
-class TestS3(BlobReaderSuite):
+class TestS3(BlobReaderSuite, BlobRemoverSuite):
     versioning = ""
 
     @pytest.fixture

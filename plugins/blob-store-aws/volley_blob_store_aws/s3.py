@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar, cast
 
 from pydantic import Field
 
+from volley_blob_store_aws import removal
 from volley_blob_store_aws.credentials import AwsClient, AwsConfig
 from volley_blob_store_aws.errors import translated
 from volley_blob_store_aws.object_file import ObjectFile
@@ -65,6 +66,12 @@ class S3BlobReader:
             found = self._client().head_object(**_address(ref.uri))
         version = spell(found.get("VersionId"), found["ETag"])
         return BlobRef(ref.uri, found["ContentLength"], version, event_time_ms=_milliseconds(found["LastModified"]))
+
+    def delete(self, ref: BlobRef) -> bool:
+        return removal.delete(self._client(), _address(ref.uri), ref)
+
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        return removal.move(self._client(), _address(ref.uri), _address(uri), ref)
 
     def close(self) -> None:
         """Let go of connections. May be called twice, or never."""
