@@ -120,6 +120,31 @@ class BlobSourceConfig(SourceConfig):
         "add_new_columns: remember the wider schema and stop; the next start has it, and volley run restarts itself.",
     )
 
+    clean_source: Literal["off", "delete", "archive"] = Field(
+        "off",
+        description="What to do with objects that were read to the end, once their epoch is committed. Those that were "
+        "overwritten since, or of which records were dropped, stay. Only for streams with a state_location.",
+    )
+    clean_source_retention: Seconds = Field(
+        7 * 24 * 3600.0,
+        description="How long after they were read objects are left alone by clean_source: as long, a mistake can be "
+        "mended by reading them again, and a checkpoint restored from a backup finds them.",
+    )
+    archive_path: str | None = Field(
+        None,
+        min_length=1,
+        description="Where clean_source = archive moves objects to, outside of the source. They keep their path below "
+        "it; with allow_overwrites their name also tells the version.",
+    )
+
+    def detached(self) -> Self:
+        return super().detached().with_clean_source("off")
+
+    @field_validator("archive_path")
+    @classmethod
+    def _is_a_folder(cls, path: str | None) -> str | None:
+        return None if path is None else path.rstrip("/") or "/"
+
     @field_validator("ignored", "regex")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
@@ -156,6 +181,12 @@ class BlobSourceConfig(SourceConfig):
                 "option 'dead_letter_path' is used with on_bad_record or on_corrupt_file = dead_letter only; "
                 "set one of them, or leave it out"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _cleaning_is_possible(self) -> Self:
+        if self.clean_source == "archive" and self.archive_path is None:
+            raise ValueError("clean_source = archive needs the option 'archive_path': where to move objects to")
         return self
 
     @model_validator(mode="after")

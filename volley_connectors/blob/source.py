@@ -16,6 +16,7 @@ from typing import Any, ClassVar
 import pyarrow as pa
 
 from volley_connectors import hooks
+from volley_connectors.blob.cleaning import Cleaner, check_cleaning
 from volley_connectors.blob.config import BlobSourceConfig
 from volley_connectors.blob.deliveries import Deliveries, NoQueue
 from volley_connectors.blob.discovery import Discovery, Marks
@@ -36,6 +37,7 @@ from volley_connectors.state import StateStore
 from volley_core import (
     BlobReader,
     BlobRef,
+    BlobRemover,
     ConfigError,
     CuttingDecoder,
     DataError,
@@ -49,6 +51,7 @@ log = logging.getLogger(__name__)
 
 _MADE_ON_USE = (
     "_planner",
+    "_cleaner",
     "_marks",
     "_manifests",
     "_state",
@@ -77,6 +80,8 @@ class BlobSource:
         self._reader = reader
         self._prefix = prefix
         self._reported = 0
+        self._is_frozen = False
+        check_cleaning(self.connector_id, config, reader, prefix)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _MADE_ON_USE}
@@ -95,12 +100,15 @@ class BlobSource:
         return {"manifest": 0}
 
     def freeze(self) -> None:
+        self._is_frozen = True
         self._planner.freeze()
 
     def latest_offset(self, start: Offset, limit: ReadLimit) -> Offset:
         number = start["manifest"]
         end = self._planner.next_manifest(number, limit)
         self._report(number)
+        if self._cleaner is not None:
+            self._cleaner.committed(number, is_last_call=self._is_frozen and end == number)
         return {"manifest": end}
 
     def splits(self, start: Offset, end: Offset) -> Sequence[BlobSplit]:
@@ -111,6 +119,8 @@ class BlobSource:
         return self._reading.records(split)
 
     def close(self) -> None:
+        if (cleaner := self.__dict__.get("_cleaner")) is not None:
+            cleaner.close()
         if "_planner" in self.__dict__:
             self._planner.close()
         if self._queue is not None:
@@ -172,6 +182,8 @@ class BlobSource:
     @cached_property
     def _planner(self) -> EpochPlanner:
         self.check()
+        # Refused before anything is planned, if it cannot work.
+        _ = self._cleaner
         config, mode = self._config, self._discovery_mode
         queue = self._queue if self._queue is not None and mode != "listing" else NoQueue()
         deliveries = Deliveries(queue, config.visibility_seconds)
@@ -192,6 +204,19 @@ class BlobSource:
         ledger = Ledger(by_version=config.allow_overwrites)
         planner = EpochPlanner(discovery, deliveries, triage, self._manifests, ledger, self._must_remember)
         return planner
+
+    @cached_property
+    def _cleaner(self) -> Cleaner | None:
+        if self._config.clean_source == "off":
+            return None
+        if not self._must_remember or self._config.state_location is None:
+            raise ConfigError(
+                f"{self.connector_id}: clean_source = {self._config.clean_source} needs delivery = exactly-once and a "
+                "state_location: without its memory the source would not know what it may take away. Give it one, or "
+                "set clean_source to 'off'."
+            )
+        assert isinstance(self._reader, BlobRemover)
+        return Cleaner(self.connector_id, self._config, self._reader, self._prefix)
 
     def _lister(self, triage: Triage) -> Lister | None:
         is_once = self._discovery_mode == "notifications"
