@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
@@ -29,6 +29,7 @@ from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.planner import EpochPlanner
 from volley_connectors.blob.reading import SplitReading
 from volley_connectors.blob.reports import Reports
+from volley_connectors.blob.reprocessing import Past, Reprocessing, Survey, survey
 from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.selection import Selection
 from volley_connectors.blob.splits import BlobSplit, Portion, pack
@@ -134,6 +135,10 @@ class BlobSource:
         for name in _MADE_ON_USE:
             self.__dict__.pop(name, None)
 
+    def survey(self, show: Callable[[int, int], None]) -> Survey:
+        """What reprocessing with these options would read, and how much of it is gone by now."""
+        return survey(Past(self._config), Selection(self._config, self._prefix).wants, self._reader, show)
+
     def _splits(self, number: int) -> Iterator[BlobSplit]:
         portions = [portion for entry in self._planned(number) for portion in self._portions(entry)]
         packs = pack(portions, self._config.target_split_bytes)
@@ -195,13 +200,14 @@ class BlobSource:
             leave_foreign=config.foreign_events == "leave",
             threads=config.fetch_concurrency,
         )
-        discovery = Discovery(
+        discovery = self._reprocessing(triage) or Discovery(
             None if mode == "listing" else Inbox(queue, deliveries, config.fetch_concurrency),
             self._lister(triage),
             {"notifications": None, "listing": 0.0, "both": config.backfill_interval}[mode],
             self._marks,
         )
-        ledger = Ledger(by_version=config.allow_overwrites)
+        # Several versions of one object were read if the other query did not leave them out.
+        ledger = Ledger(by_version=config.allow_overwrites or config.reprocess_state_location is not None)
         planner = EpochPlanner(discovery, deliveries, triage, self._manifests, ledger, self._must_remember)
         return planner
 
@@ -217,6 +223,14 @@ class BlobSource:
             )
         assert isinstance(self._reader, BlobRemover)
         return Cleaner(self.connector_id, self._config, self._reader, self._prefix)
+
+    def _reprocessing(self, triage: Triage) -> Reprocessing | None:
+        if self._config.reprocess_state_location is None:
+            return None
+        # A batch read has one epoch for everything.
+        keep_apart = self._config.state_location is not None
+        news = partial(triage.news, with_young=True)
+        return Reprocessing(Past(self._config), news, keep_apart=keep_apart)
 
     def _lister(self, triage: Triage) -> Lister | None:
         is_once = self._discovery_mode == "notifications"
@@ -237,6 +251,8 @@ class BlobSource:
 
     @property
     def _discovery_mode(self) -> str:
+        if self._config.reprocess_state_location is not None:
+            return "listing"
         return self._config.discovery or ("listing" if self._queue is None else "notifications")
 
     @cached_property
