@@ -74,8 +74,7 @@ class Connection:
 
     def for_batch(self) -> Connection:
         """The same connection for one batch read, which must neither follow nor disturb a stream's memory."""
-        config = self.config.with_state_location(None).with_delivery("at-least-once")
-        return Connection(self.name, self.connector, config, batch=True)
+        return Connection(self.name, self.connector, self.config.detached(), batch=True)
 
     @property
     def read_limit(self) -> ReadLimit:

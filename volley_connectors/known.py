@@ -24,6 +24,7 @@ class KnownConnector:
 
 KNOWN = (
     KnownConnector("sources", "memory", "", "Batches pushed from a test or a notebook"),
+    KnownConnector("sources", "volley-files", "", "What another query of a blob source has read, object by object"),
     KnownConnector("sources", "files", "blob-store", "New files in a directory"),
     KnownConnector("sources", "s3", "blob-store-aws", "Objects in S3, announced through SQS"),
     KnownConnector("sources", "azure-blob", "blob-store-azure", "Azure blobs, announced by a queue", released=False),

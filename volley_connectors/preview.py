@@ -23,7 +23,7 @@ def preview(connection: Connection, rows: int, wait_seconds: float = 5.0) -> pa.
     """Up to `rows` rows from where a new query would begin. A polled source is given `wait_seconds` to have some."""
     with tempfile.TemporaryDirectory(prefix="volley-preview-") as scratch:
         # What a real query of this source remembers stays untouched, and what the preview remembers is forgotten.
-        config = connection.config.with_delivery("at-least-once").with_state_location(scratch)
+        config = connection.config.detached().with_state_location(scratch)
         source = connection.connector(config)
         if isinstance(source, SplitSource):
             with closing(source):

@@ -151,6 +151,11 @@ class StateStore:
         """Where a file lies on this machine; None if this is a remote store."""
         return None if self._path is None else self._path / name
 
+    def is_same_place(self, other: StateStore) -> bool:
+        """Whether both are one folder, however it is spelled."""
+        mine, theirs = (store._path.resolve() if store._path else None for store in (self, other))
+        return mine == theirs and (mine is not None or self.location.rstrip("/") == other.location.rstrip("/"))
+
     @property
     def is_absent(self) -> bool:
         """Whether this is a local directory that nobody made yet. Writing makes it; looking must not."""

@@ -149,6 +149,10 @@ with warnings.catch_warnings():
             description="at-least-once permits a source that must remember to run without a state_location.",
         )
 
+        def detached(self) -> Self:
+            """These options for one reading that neither follows nor disturbs what a query remembers."""
+            return self.with_state_location(None).with_delivery("at-least-once")
+
 
 class SinkConfig(ConnectorConfig):
     """Options that every sink takes."""

@@ -324,12 +324,22 @@ class CuttingDecoder(Decoder, Protocol):
 
 @runtime_checkable
 class BlobRemover(BlobReader, Protocol):
-    """A reader that can also take objects away once their rows are safe. Both may be repeated after a crash."""
+    """A reader that can also take objects away once their rows are safe. Used on the driver, from several threads.
 
-    def delete(self, ref: BlobRef) -> None:
-        """Delete the object, if it still is this version. One that is gone or overwritten is left alone, no error."""
+    What a crash cut short is called again, and then ends as if there had been no crash.
+    """
+
+    def delete(self, ref: BlobRef) -> bool:
+        """Delete the object, if it still is this version; an overwritten one is left alone. True if it is gone now.
+
+        One that was gone before is not an error.
+        """
         ...
 
-    def move(self, ref: BlobRef, uri: str) -> None:
-        """Copy the object to `uri`, then delete it. One that is gone or overwritten is left alone, no error."""
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        """Copy the object to `uri`, then delete it. True if it is gone now and its copy is there.
+
+        An overwritten one is left alone, and so is another object that stands at `uri`. One that is gone is not an
+        error.
+        """
         ...

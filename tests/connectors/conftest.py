@@ -44,6 +44,20 @@ class Store:
         version, content, time_ms = self.objects[ref.uri]
         return BlobRef(ref.uri, len(content), version, event_time_ms=time_ms)
 
+    def delete(self, ref: BlobRef) -> bool:
+        if ref.uri in self.objects and self.stat(ref).version == ref.version:
+            del self.objects[ref.uri]
+        return ref.uri not in self.objects
+
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        """In two steps, as a store does it."""
+        if ref.uri not in self.objects:
+            return uri in self.objects
+        if self.stat(ref).version != ref.version:
+            return False
+        self.objects[uri] = self.objects[ref.uri]
+        return self.delete(ref)
+
 
 class Queue:
     """A queue whose messages show again when a test says so; receipts change at each delivery."""

@@ -252,9 +252,14 @@ def test_a_big_object_is_read_in_pieces_by_several_splits(
     end = source.latest_offset(source.initial_offset(), ReadLimit())
     splits = source.splits(source.initial_offset(), end)
     assert len(splits) > 2
-    ids = [i for split in splits for record in source.read(split) for i in record.batch["id"].to_pylist()]
+    ids: list[int] = []
+    reports, states = Reports(StateStore(str(tmp_path / "state"))), []
+    for split in splits:
+        ids += [i for record in source.read(split) for i in record.batch["id"].to_pylist()]
+        states += [report.state for report in reports.outcomes(1).values()]
     assert ids == list(range(20_000))
-    assert sum(report.rows for report in Reports(StateStore(str(tmp_path / "state"))).read(1)) == 20_000
+    assert states == ["planned"] * (len(splits) - 1) + ["read"]
+    assert sum(report.rows for report in reports.read(1)) == 20_000
 
 
 @pytest.mark.parametrize(

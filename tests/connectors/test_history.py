@@ -27,6 +27,16 @@ def test_pieces_of_one_object_are_one_row_and_the_worst_tells(tmp_path: Path) ->
     assert (row["rows"], row["bad"], row["state"], row["error"]) == (7, 1, "corrupt", "row 3: broken")
 
 
+def test_an_object_in_pieces_is_read_once_all_of_them_are(tmp_path: Path) -> None:
+    store = write(tmp_path, 1)
+    seen = []
+    for split in range(3):
+        Reports(store).write(1, split, [BlobReport("/in/1-0", "", 5, pieces=3)])
+        (row,) = History(str(tmp_path)).batch(1).to_pylist()
+        seen.append((row["state"], row["rows"]))
+    assert seen == [("planned", 5), ("planned", 10), ("read", 15)]
+
+
 def test_epochs_come_in_order_each_as_one_batch_of_the_schema(tmp_path: Path) -> None:
     write(tmp_path, 40, objects=3)
     heard: list[tuple[int, int]] = []

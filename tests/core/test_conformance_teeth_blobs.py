@@ -24,7 +24,7 @@ from volley_core import (
     DecodeError,
     Notification,
 )
-from volley_core.conformance import BlobReaderSuite, DecoderSuite, NotificationSourceSuite
+from volley_core.conformance import BlobReaderSuite, BlobRemoverSuite, DecoderSuite, NotificationSourceSuite
 
 log = logging.getLogger(__name__)
 
@@ -360,6 +360,119 @@ def test_the_blob_reader_suite_catches(
 ) -> None:
     with pytest.raises(error):
         getattr(ReaderSuite(), test)(lambda: broken(SmallConfig()), **arguments)
+
+
+class DictRemover(DictReader):
+    """By the letter of the contract."""
+
+    def now(self, uri: str) -> str | None:
+        return STORE[uri][1] if uri in STORE else None
+
+    def delete(self, ref: BlobRef) -> bool:
+        if self.now(ref.uri) == ref.version:
+            del STORE[ref.uri]
+        return ref.uri not in STORE
+
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        if self.now(ref.uri) != ref.version:
+            return self.now(ref.uri) is None and self.now(uri) == ref.version
+        if uri in STORE and self.now(uri) != ref.version:
+            return False
+        STORE[uri] = STORE.pop(ref.uri)
+        return True
+
+
+class RemoverSuite(ReaderSuite, BlobRemoverSuite):
+    pass
+
+
+class TestDictRemover(RemoverSuite):
+    @pytest.fixture
+    def make_reader(self) -> Any:
+        return lambda: DictRemover(SmallConfig())
+
+
+class DeletesWhateverIsThere(DictRemover):
+    def delete(self, ref: BlobRef) -> bool:
+        STORE.pop(ref.uri, None)
+        return True
+
+
+class DeletesThePrefix(DictRemover):
+    def delete(self, ref: BlobRef) -> bool:
+        for uri in [uri for uri in STORE if uri.startswith(ref.uri)]:
+            del STORE[uri]
+        return True
+
+
+class DeleteRaisesWhenGone(DictRemover):
+    def delete(self, ref: BlobRef) -> bool:
+        self.find(ref)
+        return super().delete(ref)
+
+
+class SaysNothing(DictRemover):
+    def delete(self, ref: BlobRef) -> bool:
+        super().delete(ref)
+        return None  # type: ignore[return-value]
+
+
+class OnlyCopies(DictRemover):
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        STORE[uri] = STORE[ref.uri]
+        return True
+
+
+class MovesWhateverIsThere(DictRemover):
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        STORE[uri] = STORE.pop(ref.uri)
+        return True
+
+
+class MoveForgetsThatItWasDone(DictRemover):
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        return ref.uri in STORE and super().move(ref, uri)
+
+
+class TakesGoneForMoved(DictRemover):
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        return ref.uri not in STORE or super().move(ref, uri)
+
+
+class ReplacesOthers(DictRemover):
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        STORE.pop(uri, None)
+        return super().move(ref, uri)
+
+
+class OneThreadOnly(DictRemover):
+    def delete(self, ref: BlobRef) -> bool:
+        return LOCK.acquire(blocking=False) and (time.sleep(0.05) or LOCK.release() or super().delete(ref))
+
+
+REMOVER_DEFECTS: list[tuple[type[DictReader], str, dict[str, Any], type[BaseException]]] = [
+    (DictReader, "test_has_the_methods_of_a_blob_remover", {}, AssertionError),
+    (DeletesThePrefix, "test_delete_deletes_this_object_and_no_other", {}, AssertionError),
+    (SaysNothing, "test_delete_deletes_this_object_and_no_other", {}, AssertionError),
+    (DeleteRaisesWhenGone, "test_delete_of_what_is_gone_is_not_an_error", {}, BlobNotFoundError),
+    (DeletesWhateverIsThere, "test_delete_leaves_an_overwritten_object_alone", {"data": b"equal"}, AssertionError),
+    (OnlyCopies, "test_move_brings_the_object_to_the_uri", {}, AssertionError),
+    (MoveForgetsThatItWasDone, "test_a_move_that_was_done_ends_the_same_again", {}, AssertionError),
+    (TakesGoneForMoved, "test_move_of_what_is_gone_is_not_an_error", {}, AssertionError),
+    (MovesWhateverIsThere, "test_move_of_what_is_gone_is_not_an_error", {}, KeyError),
+    (MovesWhateverIsThere, "test_move_leaves_an_overwritten_object_alone", {"data": b"equal"}, AssertionError),
+    (ReplacesOthers, "test_move_never_replaces_another_object", {}, AssertionError),
+    (OnlyCopies, "test_odd_names_are_moved", {"name": "with space.json"}, AssertionError),
+    (OneThreadOnly, "test_several_threads_remove_at_once", {}, AssertionError),
+]
+
+
+@pytest.mark.parametrize(("broken", "test", "arguments", "error"), REMOVER_DEFECTS)
+def test_the_blob_remover_suite_catches(
+    broken: type[DictReader], test: str, arguments: dict[str, Any], error: type[BaseException]
+) -> None:
+    with pytest.raises(error):
+        getattr(RemoverSuite(), test)(lambda: broken(SmallConfig()), **arguments)
 
 
 class SmallParquet:

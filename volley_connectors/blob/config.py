@@ -7,6 +7,8 @@ from typing import Any, ClassVar, Literal, Self
 
 from pydantic import Field, field_validator, model_validator
 
+from volley_connectors.moments import parse_moment
+from volley_connectors.state import StateStore
 from volley_core import ByteSize, Seconds, SourceConfig
 from volley_core.schema import ArrowSchema
 
@@ -134,6 +136,53 @@ class BlobSourceConfig(SourceConfig):
         "add_new_columns: remember the wider schema and stop; the next start has it, and volley run restarts itself.",
     )
 
+    clean_source: Literal["off", "delete", "archive"] = Field(
+        "off",
+        description="What to do with objects that were read to the end, once their epoch is committed. Those that were "
+        "overwritten since, or of which records were dropped, stay. Only for streams with a state_location.",
+    )
+    clean_source_retention: Seconds = Field(
+        7 * 24 * 3600.0,
+        description="How long after they were read objects are left alone by clean_source: as long, a mistake can be "
+        "mended by reading them again, and a checkpoint restored from a backup finds them.",
+    )
+    archive_path: str | None = Field(
+        None,
+        min_length=1,
+        description="Where clean_source = archive moves objects to, outside of the source. They keep their path below "
+        "it; with allow_overwrites their name also tells the version.",
+    )
+
+    reprocess_state_location: str | None = Field(
+        None,
+        min_length=1,
+        description="Read again what another query has read, and nothing else: its state_location. For a query with a "
+        "state_location, checkpoint and sink of its own; see: volley reprocess.",
+    )
+    reprocess_from: str | None = Field(
+        None,
+        description="The first of its epochs: a number, as volley files shows it, or when it was planned: "
+        "'2024-05-01 12:00' (UTC), '2 days' ago.",
+    )
+    reprocess_to: str | None = Field(None, description="The last of its epochs, said likewise.")
+
+    def detached(self) -> Self:
+        return super().detached().with_clean_source("off")
+
+    @field_validator("archive_path")
+    @classmethod
+    def _is_a_folder(cls, path: str | None) -> str | None:
+        return None if path is None else path.rstrip("/") or "/"
+
+    @field_validator("reprocess_from", "reprocess_to", mode="before")
+    @classmethod
+    def _is_epoch_or_moment(cls, bound: Any) -> str | None:
+        # YAML reads a number, or a date, as such.
+        text = None if bound is None else str(bound).strip()
+        if text is not None and not text.isdigit():
+            parse_moment(text)
+        return text
+
     @field_validator("ignored", "regex")
     @classmethod
     def _compiles(cls, pattern: str | None) -> str | None:
@@ -169,6 +218,37 @@ class BlobSourceConfig(SourceConfig):
             raise ValueError(
                 "option 'dead_letter_path' is used with on_bad_record or on_corrupt_file = dead_letter only; "
                 "set one of them, or leave it out"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _cleaning_is_possible(self) -> Self:
+        if self.clean_source == "archive" and self.archive_path is None:
+            raise ValueError("clean_source = archive needs the option 'archive_path': where to move objects to")
+        known_for = max(self.manifest_retention, self.max_file_age)
+        if self.clean_source != "off" and self.clean_source_retention > known_for:
+            raise ValueError(
+                "'clean_source_retention' is longer than it is known which objects were read; set "
+                "'manifest_retention' to more than that"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _reprocessing_makes_sense(self) -> Self:
+        old = self.reprocess_state_location
+        if old is None:
+            if self.reprocess_from is not None or self.reprocess_to is not None:
+                raise ValueError("'reprocess_from' and 'reprocess_to' need 'reprocess_state_location': of which query")
+            return self
+        if self.clean_source != "off":
+            raise ValueError(
+                "clean_source does not go with 'reprocess_state_location': objects are taken away by the query that "
+                "reads new ones; set clean_source to 'off'"
+            )
+        if self.state_location is not None and StateStore(old).is_same_place(StateStore(self.state_location)):
+            raise ValueError(
+                f"'reprocess_state_location' and 'state_location' are the same place, {old!r}: read again by the same "
+                "query, rows would be doubled; make it a query with a state_location, checkpoint and sink of its own"
             )
         return self
 

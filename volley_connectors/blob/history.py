@@ -10,17 +10,20 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Self
 
 import pyarrow as pa
 
+from volley_connectors.blob.cleaned import CleaningLog
 from volley_connectors.blob.manifests import ManifestLog
 from volley_connectors.blob.reports import BlobReport, Reports
 from volley_connectors.moments import parse_moment
 from volley_connectors.state import StateStore
 from volley_core import BlobRef, ConfigError
 
-STATES = ("planned", "read", "corrupt", "missing")
+CLEANED_STATES = ("deleted", "archived")
+STATES = ("planned", "read", "corrupt", "missing", *CLEANED_STATES)
 SCHEMA = pa.schema(
     [
         pa.field("epoch", pa.int64(), nullable=False),
@@ -36,11 +39,11 @@ SCHEMA = pa.schema(
         pa.field("message_id", pa.string(), nullable=False),
     ]
 )
-"""`epoch` is the manifest's number, from 1. rows and bad are null for an object that no task reported on yet."""
+"""`epoch` is the manifest's number, from 1. rows and bad are null for an object that no task reported on yet;
+`planned` with rows is one in pieces of which some are read."""
 
 _AT_ONCE = 16
 _EPOCHS = re.compile(r"(\d*)(?:(\.\.)(\d*))?")
-_WORST_FIRST = ("corrupt", "missing", "read")
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +109,13 @@ def parse_epochs(text: str) -> tuple[int, int | None]:
 class History:
     """The epochs at one state_location. Reads only; safe beside the query that writes there."""
 
-    def __init__(self, location: str) -> None:
+    def __init__(self, location: str, *, with_cleaning: bool = True) -> None:
+        """`with_cleaning`: tell of objects that were read also if they were deleted or archived since."""
         self._state = StateStore(location)
+        self._with_cleaning = with_cleaning
         self._manifests = ManifestLog(self._state)
         self._reports = Reports(self._state)
+        self._cleaning = CleaningLog(self._state)
 
     def check(self) -> None:
         """Raise ConfigError if nothing was ever planned here."""
@@ -124,11 +130,22 @@ class History:
         """The epochs that are there, in order."""
         return [number for number in self._manifests.numbers() if filters.takes_epoch(number)]
 
+    def has(self, number: int) -> bool:
+        return self._manifests.has(number)
+
     def batches(
         self, filters: Filters = Filters(), on_epoch: Callable[[int, int], None] = lambda done, total: None
     ) -> Iterator[pa.RecordBatch]:
         """One batch for each epoch that holds objects asked for. `on_epoch` hears how many of them all are done."""
-        numbers = self.numbers(filters)
+        return self.batches_of(self.numbers(filters), filters, on_epoch)
+
+    def batches_of(
+        self,
+        numbers: Sequence[int],
+        filters: Filters = Filters(),
+        on_epoch: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Iterator[pa.RecordBatch]:
+        """The same for these epochs."""
         # Over a network each epoch costs some round trips, so that many at once are worth it; all would fill memory.
         with ThreadPoolExecutor(_AT_ONCE, "volley-history") as pool:
             for begin in range(0, len(numbers), _AT_ONCE):
@@ -143,12 +160,24 @@ class History:
         planned_ms, entries = self._manifests.planned(number)
         if not filters.takes_time(planned_ms):
             return _batch([])
-        outcomes = _outcomes(self._reports.read(number))
+        outcomes = self._reports.outcomes(number)
+        if number in self._cleaned_numbers:
+            cleaned = self._cleaning.read(number)
+            outcomes = {
+                identity: replace(report, state=cleaned.state)
+                if report.state == "read" and identity not in cleaned.kept
+                else report
+                for identity, report in outcomes.items()
+            }
         rows = [
             _row(number, planned_ms, entry.blob, outcomes.get(entry.blob.identity), entry.message_id)
             for entry in entries
         ]
         return filters.rows_of(_batch(rows))
+
+    @cached_property
+    def _cleaned_numbers(self) -> set[int]:
+        return self._cleaning.numbers() if self._with_cleaning else set()
 
 
 Row = tuple[object, ...]
@@ -166,22 +195,6 @@ def _row(number: int, planned_ms: int, blob: BlobRef, outcome: BlobReport | None
     if outcome is not None:
         told = (outcome.state, outcome.rows, outcome.bad, outcome.error or None)
     return (number, blob.uri, blob.version, blob.size, planned_ms * 1000, event_us, *told, message_id)
-
-
-def _outcomes(reports: Sequence[BlobReport]) -> dict[tuple[str, str], BlobReport]:
-    """One report for each object. A big one was read in pieces, by several tasks: the worst of them tells."""
-    found: dict[tuple[str, str], BlobReport] = {}
-    for report in reports:
-        key = (report.uri, report.version)
-        found[key] = _together(found[key], report) if key in found else report
-    return found
-
-
-def _together(one: BlobReport, other: BlobReport) -> BlobReport:
-    state = min(one.state, other.state, key=_WORST_FIRST.index)
-    return replace(
-        one, rows=one.rows + other.rows, bad=one.bad + other.bad, state=state, error=one.error or other.error
-    )
 
 
 def _moment(name: str, text: str | None) -> int | None:

@@ -22,6 +22,7 @@ from volley_connectors.blob.discovery import Discovery
 from volley_connectors.blob.identities import Order
 from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.manifests import Entry, ManifestLog
+from volley_connectors.blob.reprocessing import Reprocessing
 from volley_connectors.blob.triage import Triage
 from volley_core import BlobRef, ReadLimit
 
@@ -65,7 +66,7 @@ class EpochPlanner:
 
     def __init__(
         self,
-        discovery: Discovery,
+        discovery: Discovery | Reprocessing,
         deliveries: Deliveries,
         triage: Triage,
         manifests: ManifestLog,
@@ -140,7 +141,8 @@ class EpochPlanner:
         return epoch
 
     def _fill(self, epoch: _Epoch) -> None:
-        deadline = time.monotonic() + PLANNING_SECONDS
+        # What is frozen has an end; an epoch that came to nothing before it would be taken for that end.
+        deadline = float("inf") if self._frozen else time.monotonic() + PLANNING_SECONDS
         # What waits may have been read in the meantime, by another announcement.
         self._sort_in([*self._waiting, *self._unsorted])
         more = True

@@ -109,7 +109,7 @@ class _PortionReading:
         self._blob = portion.blob
         self._schema = schema
         self._letters = letters
-        self.report = BlobReport(portion.blob.uri, portion.blob.version)
+        self.report = BlobReport(portion.blob.uri, portion.blob.version, pieces=portion.pieces)
 
     def records(self) -> Iterator[StreamRecord]:
         try:

@@ -8,15 +8,16 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar
 
 import pyarrow as pa
 
 from volley_connectors import hooks
 from volley_connectors.blob.bookkeeping import Bookkeeper, Rules
+from volley_connectors.blob.cleaning import Cleaner, check_cleaning
 from volley_connectors.blob.config import BlobSourceConfig
 from volley_connectors.blob.deliveries import Deliveries, NoQueue
 from volley_connectors.blob.discovery import Discovery, Marks
@@ -29,6 +30,7 @@ from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.planner import EpochPlanner
 from volley_connectors.blob.reading import SplitReading
 from volley_connectors.blob.reports import Reports
+from volley_connectors.blob.reprocessing import Past, Reprocessing, Survey, survey
 from volley_connectors.blob.schemas import Sampler, SchemaLog
 from volley_connectors.blob.selection import Selection
 from volley_connectors.blob.splits import BlobSplit, Portion, pack
@@ -37,6 +39,7 @@ from volley_connectors.state import StateStore
 from volley_core import (
     BlobReader,
     BlobRef,
+    BlobRemover,
     ConfigError,
     CuttingDecoder,
     DataError,
@@ -50,6 +53,7 @@ log = logging.getLogger(__name__)
 
 _MADE_ON_USE = (
     "_planner",
+    "_cleaner",
     "_marks",
     "_manifests",
     "_state",
@@ -78,6 +82,8 @@ class BlobSource:
         self._reader = reader
         self._prefix = prefix
         self._reported = 0
+        self._is_frozen = False
+        check_cleaning(self.connector_id, config, reader, prefix)
 
     def __getstate__(self) -> dict[str, Any]:
         return {key: value for key, value in self.__dict__.items() if key not in _MADE_ON_USE}
@@ -96,12 +102,15 @@ class BlobSource:
         return {"manifest": 0}
 
     def freeze(self) -> None:
+        self._is_frozen = True
         self._planner.freeze()
 
     def latest_offset(self, start: Offset, limit: ReadLimit) -> Offset:
         number = start["manifest"]
         end = self._planner.next_manifest(number, limit)
         self._report(number)
+        if self._cleaner is not None:
+            self._cleaner.committed(number, is_last_call=self._is_frozen and end == number)
         return {"manifest": end}
 
     def splits(self, start: Offset, end: Offset) -> Sequence[BlobSplit]:
@@ -112,6 +121,8 @@ class BlobSource:
         return self._reading.records(split)
 
     def close(self) -> None:
+        if (cleaner := self.__dict__.get("_cleaner")) is not None:
+            cleaner.close()
         if "_planner" in self.__dict__:
             self._planner.close()
         if self._queue is not None:
@@ -124,6 +135,10 @@ class BlobSource:
             self._scratch.cleanup()
         for name in _MADE_ON_USE:
             self.__dict__.pop(name, None)
+
+    def survey(self, show: Callable[[int, int], None]) -> Survey:
+        """What reprocessing with these options would read, and how much of it is gone by now."""
+        return survey(Past(self._config), Selection(self._config, self._prefix).wants, self._reader, show)
 
     def _splits(self, number: int) -> Iterator[BlobSplit]:
         portions = [portion for entry in self._planned(number) for portion in self._portions(entry)]
@@ -147,7 +162,7 @@ class BlobSource:
             return iter([whole])
         if len(pieces) < 2:
             return iter([whole])
-        return (replace(whole, piece=piece, weight=target) for piece in pieces)
+        return (replace(whole, piece=piece, weight=target, pieces=len(pieces)) for piece in pieces)
 
     def _planned(self, number: int) -> list[Entry]:
         if not self._must_remember and not self._manifests.has(number):
@@ -173,6 +188,8 @@ class BlobSource:
     @cached_property
     def _planner(self) -> EpochPlanner:
         self.check()
+        # Refused before anything is planned, if it cannot work.
+        _ = self._cleaner
         config, mode = self._config, self._discovery_mode
         queue = self._queue if self._queue is not None and mode != "listing" else NoQueue()
         deliveries = Deliveries(queue, config.visibility_seconds)
@@ -184,22 +201,46 @@ class BlobSource:
             leave_foreign=config.foreign_events == "leave",
             threads=config.fetch_concurrency,
         )
-        discovery = Discovery(
+        discovery = self._reprocessing(triage) or Discovery(
             None if mode == "listing" else Inbox(queue, deliveries, config.fetch_concurrency),
             self._lister(triage),
             {"notifications": None, "listing": 0.0, "both": config.backfill_interval}[mode],
             self._marks,
         )
+        reprocesses = config.reprocess_state_location is not None
         # An object whose reading is put off is not too old for that.
         max_age_ms = int((config.max_file_age + config.delay_seconds) * 1000)
         bookkeeper = Bookkeeper(
             self._state,
-            Ledger(config.allow_overwrites, max_age_ms),
+            # Several versions of one object were read if the other query did not leave them out.
+            Ledger(config.allow_overwrites or reprocesses, max_age_ms),
             Rules(max_age_ms, int(config.manifest_retention * 1000)),
-            lambda: not self._with_existing or self._marks.existing_are_planned,
+            # What is read again is of any age.
+            lambda: not reprocesses and (not self._with_existing or self._marks.existing_are_planned),
         )
         planner = EpochPlanner(discovery, deliveries, triage, self._manifests, bookkeeper, self._must_remember)
         return planner
+
+    @cached_property
+    def _cleaner(self) -> Cleaner | None:
+        if self._config.clean_source == "off":
+            return None
+        if not self._must_remember or self._config.state_location is None:
+            raise ConfigError(
+                f"{self.connector_id}: clean_source = {self._config.clean_source} needs delivery = exactly-once and a "
+                "state_location: without its memory the source would not know what it may take away. Give it one, or "
+                "set clean_source to 'off'."
+            )
+        assert isinstance(self._reader, BlobRemover)
+        return Cleaner(self.connector_id, self._config, self._reader, self._prefix)
+
+    def _reprocessing(self, triage: Triage) -> Reprocessing | None:
+        if self._config.reprocess_state_location is None:
+            return None
+        # A batch read has one epoch for everything.
+        keep_apart = self._config.state_location is not None
+        news = partial(triage.news, with_young=True)
+        return Reprocessing(Past(self._config), news, keep_apart=keep_apart)
 
     def _lister(self, triage: Triage) -> Lister | None:
         is_once = self._discovery_mode == "notifications"
@@ -223,6 +264,8 @@ class BlobSource:
 
     @property
     def _discovery_mode(self) -> str:
+        if self._config.reprocess_state_location is not None:
+            return "listing"
         return self._config.discovery or ("listing" if self._queue is None else "notifications")
 
     @cached_property

@@ -22,6 +22,8 @@ class Portion:
     piece: Piece | None = None
     weight: int = 0
     """Bytes to be read; the object's size unless it was cut."""
+    pieces: int = 1
+    """How many pieces the object was cut into."""
 
     @property
     def cost(self) -> int:

@@ -23,7 +23,14 @@ WIDE = 150
 """Columns of a terminal that has room for the event's time and message too."""
 SHOWN = 50
 """Objects that a person wants to see if they do not say how many."""
-STYLES = {"planned": "yellow", "read": "green", "corrupt": "bold red", "missing": "red"}
+STYLES = {
+    "planned": "yellow",
+    "read": "green",
+    "corrupt": "bold red",
+    "missing": "red",
+    "deleted": "dim",
+    "archived": "dim",
+}
 _SIZES = ((1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -35,7 +42,9 @@ def files(
     ] = None,
     until: Annotated[str | None, typer.Option(metavar="TIME", help="Planned until then.")] = None,
     match: Annotated[str | None, typer.Option(metavar="GLOB", help="Only uris like this: '*/2024/*.json'.")] = None,
-    state: Annotated[str | None, typer.Option(help="Only planned, read, corrupt or missing ones.")] = None,
+    state: Annotated[
+        str | None, typer.Option(help="Only planned, read, corrupt, missing, deleted or archived ones.")
+    ] = None,
     limit: Annotated[
         int | None,
         typer.Option("-n", "--limit", min=0, help=f"The newest so many; 0 is all. {SHOWN}, or all with --json."),

@@ -19,12 +19,22 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{module}"
-        for module in ("blob_reader", "decoder", "identity", "notification_source", "rows", "sink", "source")
+        for module in (
+            "blob_reader",
+            "blob_remover",
+            "decoder",
+            "identity",
+            "notification_source",
+            "rows",
+            "sink",
+            "source",
+        )
     ),
     f"{__name__}.split_source",
 )
 
 from volley_core.conformance.blob_reader import BlobReaderSuite  # noqa: E402
+from volley_core.conformance.blob_remover import BlobRemoverSuite  # noqa: E402
 from volley_core.conformance.decoder import DecoderSuite  # noqa: E402
 from volley_core.conformance.nasty import NASTY  # noqa: E402
 from volley_core.conformance.notification_source import NotificationSourceSuite  # noqa: E402
@@ -41,6 +51,7 @@ from volley_core.conformance.split_source import SplitSourceSuite  # noqa: E402
 __all__ = [
     "NASTY",
     "BlobReaderSuite",
+    "BlobRemoverSuite",
     "DecoderSuite",
     "EpochSinkSuite",
     "NotificationSourceSuite",

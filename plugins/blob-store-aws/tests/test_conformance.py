@@ -17,7 +17,7 @@ from volley_blob_store_aws import (
 )
 
 from tests.servers.aws import KEYS, client, depth
-from volley_core.conformance import BlobReaderSuite, NotificationSourceSuite
+from volley_core.conformance import BlobReaderSuite, BlobRemoverSuite, NotificationSourceSuite
 
 
 def created(name: str) -> str:
@@ -85,7 +85,7 @@ class TestSqsOnAStrictServer(NotificationSourceSuite):
         return len(self.strict.bodies)
 
 
-class TestS3(BlobReaderSuite):
+class TestS3(BlobReaderSuite, BlobRemoverSuite):
     transfer = "obstore"
     versioning = ""
 

@@ -78,6 +78,8 @@ _ACTIONS = {
     "ListObjectsV2": "s3:ListBucket",
     "ListObjectVersions": "s3:ListBucketVersions",
     "GetBucketVersioning": "s3:GetBucketVersioning (or set the option 'versioned')",
+    "DeleteObject": "s3:DeleteObject, and where the bucket keeps versions s3:DeleteObjectVersion",
+    "CopyObject": "s3:GetObject and s3:GetObjectTagging here, s3:PutObject and s3:PutObjectTagging there",
     "ReceiveMessage": "sqs:ReceiveMessage",
     "DeleteMessageBatch": "sqs:DeleteMessage",
     "ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",

@@ -9,6 +9,7 @@ from typing import Any, BinaryIO, ClassVar, Literal
 
 from pydantic import Field
 
+from volley_blob_store_aws import removal
 from volley_blob_store_aws.credentials import AwsClient, AwsConfig
 from volley_blob_store_aws.errors import translated
 from volley_blob_store_aws.transfers import SdkTransfer, obstore_transfer
@@ -82,16 +83,25 @@ class S3BlobReader:
                 yield BlobRef(uri, item["Size"], version, event_time_ms=_milliseconds(item["LastModified"]))
 
     def stat(self, ref: BlobRef) -> BlobRef:
-        bucket, key = _address(ref.uri)
         with translated(f"Looking at {ref.uri}"):
-            found = self._client().head_object(Bucket=bucket, Key=key, **self._payer)
+            found = self._client().head_object(**self._request(ref.uri))
         version = spell(found.get("VersionId"), found["ETag"])
         return BlobRef(ref.uri, found["ContentLength"], version, event_time_ms=_milliseconds(found["LastModified"]))
+
+    def delete(self, ref: BlobRef) -> bool:
+        return removal.delete(self._client(), self._request(ref.uri), ref)
+
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        return removal.move(self._client(), self._request(ref.uri), self._request(uri), ref)
 
     def close(self) -> None:
         """Let go of connections. May be called twice, or never."""
         self._obstore.close()
         self._client.close()
+
+    def _request(self, uri: str) -> dict[str, str]:
+        bucket, key = _address(uri)
+        return {"Bucket": bucket, "Key": key, **self._payer}
 
     def _fetch(self, *what: Any) -> Part:
         if self._config.transfer == "obstore":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -28,6 +29,7 @@ from volley_blob_store_local import (
 
 from volley_core.conformance import (
     BlobReaderSuite,
+    BlobRemoverSuite,
     EpochSinkSuite,
     NotificationSourceSuite,
     PreparedSinkSuite,
@@ -36,7 +38,7 @@ from volley_core.conformance import (
 )
 
 
-class TestFileBlobReader(BlobReaderSuite):
+class TestFileBlobReader(BlobReaderSuite, BlobRemoverSuite):
     @pytest.fixture
     def make_reader(self, tmp_path: Path) -> Callable[[], FileBlobReader]:
         self.root = tmp_path
@@ -52,6 +54,27 @@ class TestFileBlobReader(BlobReaderSuite):
 
     def uri(self, name: str) -> str:
         return f"{self.root}/{name}"
+
+
+class TestFileBlobReaderAcrossFileSystems(TestFileBlobReader):
+    @pytest.fixture(autouse=True)
+    def rename_stays_within_one(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        def refuse(source: str, target: str) -> None:
+            raise OSError(errno.EXDEV, "Invalid cross-device link")
+
+        monkeypatch.setattr("volley_blob_store_local.reader.os.rename", refuse)
+
+    def test_a_move_that_died_before_the_original_was_deleted_is_finished(
+        self, make_reader: Callable[[], FileBlobReader], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        ref = self.stored(make_reader(), "a.json", b"a")
+        with monkeypatch.context() as patch:
+            patch.setattr("volley_blob_store_local.reader.os.unlink", lambda path: 1 / 0)
+            with pytest.raises(ZeroDivisionError):
+                make_reader().move(ref, self.uri("archive/a.json"))
+        assert make_reader().move(ref, self.uri("archive/a.json")) is True
+        assert [file.name for file in self.root.rglob("*.json")] == ["a.json"]
+        assert not (self.root / "a.json").exists()
 
 
 class TestDirectoryQueue(NotificationSourceSuite):

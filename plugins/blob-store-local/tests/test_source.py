@@ -176,3 +176,24 @@ def test_what_the_system_does_not_tell_is_found_by_the_next_listing(tmp_path: Pa
         assert time.monotonic() < deadline
     assert read(files, start, end) == [1]
     files.close()
+
+
+def test_an_archive_within_the_directory_is_refused_by_whatever_name(tmp_path: Path) -> None:
+    (tmp_path / "in").mkdir()
+    (tmp_path / "link").symlink_to(tmp_path / "in")
+    for inside in (tmp_path / "in", tmp_path / "in" / "old", tmp_path / "link" / "old", tmp_path / "x" / ".." / "in"):
+        with pytest.raises(ConfigError, match="where archived files would be found as new ones"):
+            source(tmp_path, clean_source="archive", archive_path=str(inside))
+    source(tmp_path, clean_source="archive", archive_path=str(tmp_path / "in-archive"))
+
+
+def test_read_files_are_archived_with_their_folders(tmp_path: Path) -> None:
+    put(tmp_path / "in" / "2024" / "a.json", 1)
+    archive = tmp_path / "archive"
+    files = source(tmp_path, clean_source="archive", clean_source_retention=0, archive_path=archive.as_uri())
+    end = files.latest_offset(files.initial_offset(), ReadLimit())
+    assert read(files, files.initial_offset(), end) == [1]
+    files.freeze()
+    assert files.latest_offset(end, ReadLimit()) == end
+    files.close()
+    assert [str(file.relative_to(tmp_path)) for file in tmp_path.rglob("a.json")] == ["archive/2024/a.json"]

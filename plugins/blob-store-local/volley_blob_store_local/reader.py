@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import errno
 import os
+import shutil
 from collections.abc import Iterator
 from typing import BinaryIO, ClassVar, cast
 
@@ -26,7 +28,10 @@ class FileBlobReader:
     """Files of a local or mounted directory."""
 
     Config: ClassVar[type[FileBlobReaderConfig]] = FileBlobReaderConfig
-    GUARANTEE: ClassVar[str] = "A file that changed since it was announced is refused, never read as another."
+    GUARANTEE: ClassVar[str] = (
+        "A file that changed since it was announced is refused, never read as another. It is looked at right before it "
+        "is deleted or moved: file systems know no conditional delete."
+    )
 
     def __init__(self, config: FileBlobReaderConfig) -> None:
         self._config = config
@@ -36,7 +41,7 @@ class FileBlobReader:
         try:
             file = open(path, "rb")  # noqa: SIM115 - the caller closes it
         except OSError as error:
-            raise _translate(error, path) from error
+            raise _translate(error, "Reading", path) from error
         # Asked of the open file: the name may come to mean another one at any moment.
         found = _version(os.fstat(file.fileno()))
         if ref.version and found != ref.version:
@@ -58,7 +63,32 @@ class FileBlobReader:
         try:
             return _ref(path, os.stat(path))
         except OSError as error:
-            raise _translate(error, path) from error
+            raise _translate(error, "Reading", path) from error
+
+    def delete(self, ref: BlobRef) -> bool:
+        path = absolute(ref.uri)
+        try:
+            found = _version_at(path)
+            if found == ref.version:
+                os.unlink(path)
+        except OSError as error:
+            raise _translate(error, "Deleting", path) from error
+        return found in (ref.version, None)
+
+    def move(self, ref: BlobRef, uri: str) -> bool:
+        path, target = absolute(ref.uri), absolute(uri)
+        try:
+            found, there = _version_at(path), _version_at(target)
+            is_copy = there is not None and _but_inode(there) == _but_inode(ref.version)
+            if found is None:
+                return is_copy
+            if found != ref.version or not (there is None or is_copy):
+                return False
+            os.makedirs(os.path.dirname(target), exist_ok=True)
+            _move(path, target)
+        except OSError as error:
+            raise _translate(error, f"Moving to {target}:", path) from error
+        return True
 
 
 def _walk(folder: str) -> Iterator[str]:
@@ -72,7 +102,7 @@ def _walk(folder: str) -> Iterator[str]:
 def _raise(error: OSError) -> None:
     # A folder may vanish while others are being walked through.
     if not isinstance(error, FileNotFoundError):
-        raise _translate(error, str(error.filename)) from error
+        raise _translate(error, "Reading", str(error.filename)) from error
 
 
 def _ref(path: str, found: os.stat_result) -> BlobRef:
@@ -83,11 +113,39 @@ def _version(found: os.stat_result) -> str:
     return f"{found.st_mtime_ns}-{found.st_size}-{found.st_ino}"
 
 
-def _translate(error: OSError, path: str) -> VolleyError:
+def _version_at(path: str) -> str | None:
+    try:
+        return _version(os.stat(path))
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def _but_inode(version: str) -> str:
+    """What stays of a version when the file is copied to another file system."""
+    return version.rpartition("-")[0]
+
+
+def _move(path: str, target: str) -> None:
+    try:
+        os.rename(path, target)
+    except OSError as error:
+        if error.errno != errno.EXDEV:
+            raise
+        # Another file system: the copy gets its name once it is whole.
+        folder, name = os.path.split(target)
+        draft = os.path.join(folder, f".{name}.moving")
+        shutil.copy2(path, draft)
+        with open(draft, "rb") as file:
+            os.fsync(file.fileno())
+        os.replace(draft, target)
+        os.unlink(path)
+
+
+def _translate(error: OSError, doing: str, path: str) -> VolleyError:
     if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return BlobNotFoundError(f"Reading {path}: the file is gone")
+        return BlobNotFoundError(f"{doing} {path}: the file is gone")
     if isinstance(error, IsADirectoryError):
-        return BlobNotFoundError(f"Reading {path}: it is a directory, not a file")
+        return BlobNotFoundError(f"{doing} {path}: it is a directory, not a file")
     if isinstance(error, PermissionError):
-        return ConfigError(f"Reading {path}: permission denied. Let this user read it.")
-    return TransientError(f"Reading {path}: {error}")
+        return ConfigError(f"{doing} {path}: permission denied. Give this user the right to do so.")
+    return TransientError(f"{doing} {path}: {error}")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import ClassVar, Literal, Self
 
-from pydantic import Field, model_validator
+from pydantic import Field, field_validator, model_validator
 
 from volley_blob_store_local.directory_queue import DirectoryQueue, DirectoryQueueConfig
 from volley_blob_store_local.paths import absolute
@@ -47,6 +48,22 @@ class FilesSourceConfig(BlobSourceConfig):
         gt=0,
         description="How often discovery = both or watch lists the directory, for files whose event got lost.",
     )
+
+    @field_validator("archive_path")
+    @classmethod
+    def _one_spelling(cls, path: str | None) -> str | None:
+        return None if path is None else absolute(path)
+
+    @model_validator(mode="after")
+    def _archive_is_elsewhere(self) -> Self:
+        # Whatever names and links lead there.
+        here = os.path.realpath(absolute(self.path))
+        if self.archive_path is not None and Path(os.path.realpath(self.archive_path)).is_relative_to(here):
+            raise ValueError(
+                f"archive_path {self.archive_path!r} lies within {self.path!r}, where archived files would be found as "
+                "new ones; give a directory elsewhere"
+            )
+        return self
 
     @model_validator(mode="after")
     def _queue_if_used(self) -> Self:
