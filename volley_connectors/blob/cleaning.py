@@ -31,6 +31,7 @@ _MOST_PER_SECOND = 500
 _RETRY_SECONDS = 60.0
 _WARN_SECONDS = 600.0
 _LAST_SECONDS = 60.0
+"""How long the end of an available-now run waits for what is due; the next run goes on."""
 _CLOSING_SECONDS = 5.0
 
 

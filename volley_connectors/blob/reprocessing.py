@@ -7,6 +7,7 @@ Which epochs are meant is written down at the first start, so that a restart mea
 from __future__ import annotations
 
 import json
+import logging
 from bisect import bisect_left, bisect_right
 from collections import deque
 from collections.abc import Callable, Iterable
@@ -20,6 +21,8 @@ from volley_connectors.blob.manifests import ManifestLog
 from volley_connectors.moments import parse_moment
 from volley_connectors.state import StateStore
 from volley_core import BlobChangedError, BlobNotFoundError, BlobReader, BlobRef, ConfigError
+
+log = logging.getLogger(__name__)
 
 _MARK = "reprocessing.json"
 _AT_ONCE = 32
@@ -38,17 +41,38 @@ class Past:
         """As the options say, and as an earlier run with the same memory understood them."""
         location = self._config.state_location
         if location is None:
-            return self._asked()
+            return self.asked()
+        found = self.remembered()
+        if found is None:
+            asked = self.asked()
+            mark = self._told() | {"first": asked[0], "last": asked[-1]}
+            StateStore(location).create(_MARK, json.dumps(mark).encode())
+            found = self.remembered()
+            assert found is not None
+        first, last = found
+        there = [number for number in self.manifests.numbers() if first <= number <= last]
+        if len(there) <= last - first:
+            log.warning("%s: epochs from %d on were asked for, but some are not kept any more", self.location, first)
+        return there
+
+    def remembered(self) -> tuple[int, int] | None:
+        """The first and last epoch as an earlier run with the same memory understood them; None if there was none.
+
+        Raises ConfigError if the memory is that of another query.
+        """
+        location = self._config.state_location
+        if location is None:
+            return None
         own = StateStore(location)
-        if not own.exists(_MARK):
-            if ManifestLog(own).last():
-                raise ConfigError(
-                    f"state_location {location!r} belongs to a query that has read other objects. Reprocessing is a "
-                    "query of its own: give it a state_location, checkpoint and sink that are new."
-                )
-            asked = self._asked()
-            own.create(_MARK, json.dumps(self._told() | {"first": asked[0], "last": asked[-1]}).encode())
-        mark = json.loads(own.read(_MARK))
+        try:
+            mark = json.loads(own.read(_MARK))
+        except FileNotFoundError:
+            if not ManifestLog(own).last():
+                return None
+            raise ConfigError(
+                f"state_location {location!r} belongs to a query that has read other objects. Reprocessing is a query "
+                "of its own: give it a state_location, checkpoint and sink that are new."
+            ) from None
         first, last = mark.pop("first"), mark.pop("last")
         if mark != self._told():
             said = ", ".join(f"{name} = {value}" for name, value in mark.items())
@@ -56,13 +80,14 @@ class Past:
                 f"state_location {location!r} belongs to another reprocessing ({said}). Give the same options to go on "
                 "with it, or another state_location, checkpoint and sink."
             )
-        return [number for number in self.manifests.numbers() if first <= number <= last]
+        return first, last
 
     def _told(self) -> dict[str, str | None]:
         names = ("reprocess_state_location", "reprocess_from", "reprocess_to")
         return {name: getattr(self._config, name) for name in names}
 
-    def _asked(self) -> list[int]:
+    def asked(self) -> list[int]:
+        """The epochs as the options say them now. Raises ConfigError if there are none."""
         History(self.location).check()
         there = self.manifests.numbers()
         begin = self._bound(there, self._config.reprocess_from, bisect_left, 0)

@@ -16,6 +16,7 @@ from volley_connectors.cli.files import files
 from volley_connectors.cli.output import Verbose, print_error
 from volley_connectors.cli.preview import preview
 from volley_connectors.cli.quick import QuickCommand, QuickGroup
+from volley_connectors.cli.reprocess import reprocess
 from volley_connectors.cli.run import run
 from volley_connectors.cli.show import show
 from volley_core.errors import ConfigError, VolleyError
@@ -55,7 +56,7 @@ def volley(
 
 
 app.command(cls=QuickCommand)(connectors)
-for command in (show, preview, check, run, files, doctor):
+for command in (show, preview, check, run, files, reprocess, doctor):
     app.command()(command)
 
 if find_spec("volley_connectors.demo") is not None:

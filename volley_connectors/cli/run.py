@@ -41,8 +41,13 @@ def run(
     verbose: Verbose = False,
 ) -> None:
     """Run a pipeline file on Spark. Ctrl-C or SIGTERM stops it after the running epoch, a second one at once."""
-    pipeline = _load(file, available_now=available_now, checkpoint=checkpoint)
-    seconds = _parse_timeout(timeout)
+    pipeline = load(file, available_now=available_now, checkpoint=checkpoint)
+    seconds = parse_timeout(timeout)
+    follow(pipeline, seconds, as_json=as_json, verbose=verbose)
+
+
+def follow(pipeline: Pipeline, seconds: float | None, *, as_json: bool, verbose: bool) -> None:
+    """Run a pipeline with live progress, until it ends, is stopped or the time is over."""
     # Found out here, in a moment, and not by Spark, in half a minute.
     pipeline.source_connection()
     pipeline.sink_connection()
@@ -59,7 +64,7 @@ def run(
         )
 
 
-def _load(file: Path, *, available_now: bool, checkpoint: str | None) -> Pipeline:
+def load(file: Path, *, available_now: bool, checkpoint: str | None) -> Pipeline:
     from volley_connectors.pipeline import AVAILABLE_NOW, load_pipeline
 
     pipeline = load_pipeline(file)
@@ -71,7 +76,7 @@ def _load(file: Path, *, available_now: bool, checkpoint: str | None) -> Pipelin
     return pipeline
 
 
-def _parse_timeout(text: str | None) -> float | None:
+def parse_timeout(text: str | None) -> float | None:
     from volley_core.units import parse_seconds
 
     try:
