@@ -53,10 +53,6 @@ format: $(STAMP) ## format the code and mend what ruff can
 bench: $(STAMP) ## a benchmark: make bench BENCH=engine, or another module of benchmarks/
 	$(BIN)/python -m benchmarks.$(or $(BENCH),engine)
 
-.PHONY: bench-ledger
-bench-ledger: $(STAMP) ## the ledger benchmark: 100 million objects, 10 GB of disk
-	$(BIN)/python -m benchmarks.ledger
-
 .PHONY: constraints
 constraints: $(STAMP) ## pin the newest versions of all dependencies that fit together
 	{ sed -n '/^#/p' plugins/constraints.txt; \

@@ -105,6 +105,7 @@ def test_table_formats_is_delta_and_iceberg() -> None:
 
 def test_a_plain_install_brings_no_spark_and_no_sdk() -> None:
     assert requirements(project(ROOT)["dependencies"]).keys() == {
+        "numpy",
         "obstore",
         "pluggy",
         "pyarrow",

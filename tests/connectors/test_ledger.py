@@ -98,21 +98,30 @@ def records(count: int, seed: int = 0) -> np.ndarray[Any, Any]:
     return found
 
 
+def find(segment: Segment, high: np.ndarray[Any, Any], low: np.ndarray[Any, Any]) -> tuple[Any, Any]:
+    """Where the records of each uri begin and end."""
+    begin, end = np.zeros(len(high), np.int64), np.zeros(len(high), np.int64)
+    likely = segment.likely(high, low)
+    begin[likely], end[likely] = segment.find(high, low, likely)
+    return begin, end
+
+
 @pytest.mark.parametrize("count", [0, 1, 50, 51, 52, 5000])
 def test_a_segment_finds_what_it_holds_and_nothing_else(tmp_path: Path, count: int) -> None:
     held, others = records(count), records(5000, seed=1)
     write(tmp_path / "s", held)
     segment = Segment(tmp_path / "s")
     assert segment.count == count
-    begin, end = segment.find(held["high"], held["low"])
+    begin, end = find(segment, held["high"], held["low"])
     assert (end - begin == 1).all()
     for name in RECORD.names or ():
         assert (segment.columns[name][begin] == held[name]).all()
-    begin, end = segment.find(others["high"], others["low"])
+    begin, end = find(segment, others["high"], others["low"])
     assert (begin == end).all()
-    # Of the 128 bits all count.
-    begin, end = segment.find(held["high"], held["low"] ^ np.uint64(1 << 63))
-    assert (begin == end).all()
+    # Of the 128 bits all count, also of those that the filter does not look at.
+    for changed in (held["low"] ^ np.uint64(1 << 63), held["low"] ^ np.uint64(1)):
+        begin, end = find(segment, held["high"], changed)
+        assert (begin == end).all()
 
 
 def test_all_versions_of_a_name_are_found_together_and_in_order(tmp_path: Path) -> None:
@@ -120,9 +129,21 @@ def test_all_versions_of_a_name_are_found_together_and_in_order(tmp_path: Path) 
     held["high"][:500], held["low"][:500] = 2**64 - 1, 7
     write(tmp_path / "s", held)
     segment = Segment(tmp_path / "s")
-    (begin,), (end,) = segment.find(np.array([2**64 - 1], np.uint64), np.array([7], np.uint64))
+    (begin,), (end,) = find(segment, np.array([2**64 - 1], np.uint64), np.array([7], np.uint64))
     assert end - begin == 500
     assert sorted(held["version"][:500]) == list(segment.columns["version"][begin:end])
+
+
+def test_names_that_share_the_first_half_of_their_hash_are_told_apart(tmp_path: Path) -> None:
+    held = records(300)
+    held["high"][:30] = held["high"][0]
+    held["low"][:30] = np.repeat(np.arange(10, dtype=np.uint64) * np.uint64(8), 3)
+    write(tmp_path / "s", held)
+    begin, end = find(Segment(tmp_path / "s"), held["high"][:30], held["low"][:30])
+    assert (end - begin == 3).all()
+    assert len(set(begin)) == 10
+    begin, end = find(Segment(tmp_path / "s"), held["high"][:1], np.array([2**60], np.uint64))
+    assert (begin == end).all()
 
 
 def test_a_merge_is_the_same_file_as_if_all_had_been_written_at_once(
@@ -151,7 +172,7 @@ def test_a_deleted_segment_stays_readable(tmp_path: Path) -> None:
     write(tmp_path / "s", held)
     segment = Segment(tmp_path / "s")
     (tmp_path / "s").unlink()
-    begin, end = segment.find(held["high"], held["low"])
+    begin, end = find(segment, held["high"], held["low"])
     assert (begin < end).all()
 
 

@@ -58,7 +58,7 @@ class Remote:
 @pytest.fixture(autouse=True)
 def no_thread_stays() -> Iterator[None]:
     yield
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("volley-")] == []
+    assert [thread.name for thread in threading.enumerate() if thread.name.startswith("volley-ranges")] == []
 
 
 def noise(size: int) -> bytes:

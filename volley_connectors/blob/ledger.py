@@ -102,10 +102,13 @@ class Ledger:
         open_ = [number for number, verdict in enumerate(verdicts) if verdict is not Verdict.SEEN]
         if open_ and contents.segments:
             keys = np.array([identities[number].key for number in open_], np.uint64)
-            for segment in contents.segments:
-                begins, ends = segment.find(keys[:, 0], keys[:, 1])
+            high, low = keys[:, 0].copy(), keys[:, 1].copy()
+            # All of them first, so that the disk works for all segments at once.
+            likely = [segment.likely(high, low) for segment in contents.segments]
+            for segment, numbers in zip(contents.segments, likely, strict=True):
+                begins, ends = segment.find(high, low, numbers)
                 for found in np.flatnonzero(begins < ends):
-                    number = open_[found]
+                    number = open_[numbers[found]]
                     if verdicts[number] is not Verdict.SEEN:
                         verdict = self._judge_records(identities[number], segment, int(begins[found]), int(ends[found]))
                         verdicts[number] = verdict if verdict is not Verdict.NEW else verdicts[number]

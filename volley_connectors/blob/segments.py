@@ -88,26 +88,41 @@ class Segment:
         columns = self._layout.columns
         self.columns: dict[str, Array] = {name: self._array(RECORD[name], columns[name], count) for name in _fields()}
         # Pages are never needed for their neighbours' sake, but for the filter and the starts, which are read ahead.
-        self._paged = columns["high"] // mmap.PAGESIZE * mmap.PAGESIZE
+        self._columns_begin = columns["high"]
+        self._paged = self._columns_begin // mmap.PAGESIZE * mmap.PAGESIZE
         self._advise("MADV_WILLNEED", 0, self._paged)
         self._advise("MADV_RANDOM", self._paged, len(self._map) - self._paged)
+        # All of the filter is needed by the first look-up: read in order it is there sooner.
+        np.bitwise_or.reduce(self._filter)
 
     @property
     def count(self) -> int:
         return self._layout.count
 
-    def find(self, high: Array, low: Array) -> tuple[Array, Array]:
-        """For each uri where its records begin and where they end: at the same place if there are none."""
-        begin = np.zeros(len(high), np.int64)
-        end = np.zeros(len(high), np.int64)
+    def likely(self, high: Array, low: Array) -> Array:
+        """Which of these uris may have records here. Where they would be is read from the disk from now on, at once."""
+        buckets, marks = self._layout.buckets_of(high), _marks(low)
+        found = np.flatnonzero((self._filter[_words(buckets, low)] & marks) == marks)
+        firsts = self._columns_begin + 8 * self._starts[buckets[found]].astype(np.int64)
+        lasts = self._columns_begin + 8 * self._starts[buckets[found] + np.uint64(1)].astype(np.int64)
+        page = mmap.PAGESIZE
+        for first, last in zip((firsts // page * page).tolist(), lasts.tolist(), strict=True):
+            self._advise("MADV_WILLNEED", first, last - first)
+        return found
+
+    def find(self, high: Array, low: Array, likely: Array) -> tuple[Array, Array]:
+        """For each uri that is likely here, where its records begin and where they end: both the same if at none."""
+        high, low = high[likely], low[likely]
         buckets = self._layout.buckets_of(high)
-        marks = _marks(low)
-        likely = np.flatnonzero((self._filter[_words(buckets, low)] & marks) == marks)
-        if len(likely):
-            first, last = self._starts[buckets[likely]], self._starts[buckets[likely] + np.uint64(1)]
-            begin[likely] = self._bound(first, last, high[likely], low[likely], beyond=False)
-            end[likely] = self._bound(begin[likely], last, high[likely], low[likely], beyond=True)
-            self.release()
+        first, last = self._starts[buckets].astype(np.int64), self._starts[buckets + np.uint64(1)].astype(np.int64)
+        begin = self._bound(first, last, high, beyond=False)
+        end = begin.copy()
+        hits = np.flatnonzero(begin < last)
+        hits = hits[self.columns["high"][begin[hits]] == high[hits]]
+        if len(hits):
+            end[hits] = self._bound(begin[hits], last[hits], high[hits], beyond=True)
+            self._narrow(begin, end, low, hits)
+        self.release()
         return begin, end
 
     def records(self, begin: int, end: int) -> Array:
@@ -129,15 +144,21 @@ class Segment:
         """Give touched pages back."""
         self._advise("MADV_DONTNEED", self._paged, len(self._map) - self._paged)
 
-    def _bound(self, first: Array, last: Array, high: Array, low: Array, *, beyond: bool) -> Array:
+    def _narrow(self, begin: Array, end: Array, low: Array, hits: Array) -> None:
+        """From the records of one `high`, as a rule those of one uri, to those with this `low` too."""
+        lows = self.columns["low"]
+        is_one = (lows[begin[hits]] == low[hits]) & (lows[end[hits] - 1] == low[hits])
+        for number in hits[~is_one]:
+            here = lows[begin[number] : end[number]]
+            sides = np.searchsorted(here, low[number], "left"), np.searchsorted(here, low[number], "right")
+            begin[number], end[number] = begin[number] + sides[0], begin[number] + sides[1]
+
+    def _bound(self, first: Array, last: Array, high: Array, *, beyond: bool) -> Array:
         """A binary search for many at once, each within its own bounds."""
-        first, last = first.astype(np.int64), last.astype(np.int64)
-        highs, lows = self.columns["high"], self.columns["low"]
+        first, last, highs = first.copy(), last.copy(), self.columns["high"]
         while len(open_ := np.flatnonzero(first < last)):
             middle = (first[open_] + last[open_]) // 2
-            there_high, there_low = highs[middle], lows[middle]
-            before = there_low <= low[open_] if beyond else there_low < low[open_]
-            goes_on = (there_high < high[open_]) | ((there_high == high[open_]) & before)
+            goes_on = highs[middle] <= high[open_] if beyond else highs[middle] < high[open_]
             first[open_[goes_on]] = middle[goes_on] + 1
             last[open_[~goes_on]] = middle[~goes_on]
         return first
