@@ -359,7 +359,7 @@ def test_obstore_goes_where_boto3_would() -> None:
     def store(bucket: str, **options: Any) -> Any:
         reader = S3BlobReader(S3BlobReaderConfig(anonymous=True, region="eu-central-1", **options))
         try:
-            return reader._obstore._make_store(bucket).config
+            return reader._transfer._by_obstore._make_store(bucket).config
         finally:
             reader.close()
 
