@@ -55,7 +55,9 @@ def store() -> Iterator[Slow]:
     store = Slow()
     yield store
     assert all(file.closed for file in store.files)
-    assert [thread.name for thread in threading.enumerate() if thread.name.startswith(("volley-ranges", "volley-prefetch"))] == []
+    assert [
+        thread.name for thread in threading.enumerate() if thread.name.startswith(("volley-ranges", "volley-prefetch"))
+    ] == []
 
 
 def reading(store: Slow, refs: list[BlobRef], **options: Any) -> Iterator[list[int]]:

@@ -31,7 +31,6 @@ _EMPTY_OBJECT = 416
 _STATUS = re.compile(r"non-2xx status code: (\d+)")
 _CODE = re.compile(r"<Code>([^<]*)</Code>")
 _MESSAGE = re.compile(r"<Message>([^<]*)</Message>")
-_QUERY = re.compile(r"\?\S+")
 _REDIRECT = "Received redirect"
 
 _LATER = "Trying again later may help."
@@ -96,8 +95,7 @@ class ObstoreTransfer:
                 answer = obstore.get(store, path, options=options)
                 data = answer.bytes()
         except (BaseError, FileNotFoundError) as error:
-            # Not chained: what obstore says holds the whole address, and some clouds put secrets into it.
-            raise self._translate(error, f"Reading {uri}") from None
+            raise self._translate(error, f"Reading {uri}") from error
         return Part(data, answer.meta["size"], self._spell(answer.meta))
 
     def close(self) -> None:
@@ -122,7 +120,7 @@ class ObstoreTransfer:
             if explained is not None:
                 return explained
         kind, what, advice = next(row[1:] for row in _ROWS if isinstance(error, row[0]))
-        return kind(f"{doing}: {what} ({_QUERY.sub('', said)}).{advice}")
+        return kind(f"{doing}: {what} ({said}).{advice}")
 
 
 def can_name(path: str) -> bool:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import itertools
 import pickle
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
-from volley_blob_store_aws import AwsConfig, S3BlobReader, S3BlobReaderConfig, SqsNotificationSourceConfig
+from volley_blob_store_aws import AwsConfig, S3BlobReader, S3BlobReaderConfig, SqsNotificationSourceConfig, transfers
 
 from volley_core import BlobRef, ConfigError
 
@@ -75,8 +77,13 @@ def read(config: S3BlobReaderConfig) -> bytes:
         reader.close()
 
 
+@pytest.fixture(params=["obstore", "sdk"])
+def transfer(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
 @pytest.fixture
-def seen(scripted: Any) -> tuple[dict[str, Any], list[Any]]:
+def seen(scripted: Any, transfer: str) -> tuple[dict[str, Any], list[Any]]:
     """Options that lead to a server which notes the headers of each request, and those headers."""
     requests: list[Any] = []
 
@@ -84,7 +91,7 @@ def seen(scripted: Any) -> tuple[dict[str, Any], list[Any]]:
         requests.append((request.path, request.headers))
         return answer_with(b"bytes")
 
-    return scripted(script), requests
+    return {**scripted(script), "transfer": transfer}, requests
 
 
 def answer_with(data: bytes) -> Any:
@@ -94,7 +101,7 @@ def answer_with(data: bytes) -> Any:
 
 def test_anonymous_requests_are_not_signed(seen: tuple[dict[str, Any], list[Any]]) -> None:
     options, requests = seen
-    address = {name: options[name] for name in ("region", "endpoint_url", "path_style")}
+    address = {name: options[name] for name in ("region", "endpoint_url", "path_style", "transfer")}
     assert read(S3BlobReaderConfig(anonymous=True, **address)) == b"bytes"
     assert [headers["Authorization"] for _, headers in requests] == [None]
 
@@ -116,7 +123,7 @@ def test_a_profile_is_read_from_the_configuration_files(
     file = tmp_path / "credentials"
     file.write_text("[landing]\naws_access_key_id = AKIAFROMPROFILE\naws_secret_access_key = x\n")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
-    address = {name: options[name] for name in ("region", "endpoint_url", "path_style")}
+    address = {name: options[name] for name in ("region", "endpoint_url", "path_style", "transfer")}
     assert read(S3BlobReaderConfig(profile="landing", **address)) == b"bytes"
     assert "Credential=AKIAFROMPROFILE/" in requests[0][1]["Authorization"]
     with pytest.raises(ConfigError, match="Connecting to s3: .*nobody"):
@@ -126,6 +133,7 @@ def test_a_profile_is_read_from_the_configuration_files(
 ROLE = """<AssumeRoleResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><AssumeRoleResult><Credentials>
 <AccessKeyId>ASIAOFTHEROLE</AccessKeyId><SecretAccessKey>x</SecretAccessKey><SessionToken>role-token</SessionToken>
 <Expiration>2999-01-01T00:00:00Z</Expiration></Credentials></AssumeRoleResult></AssumeRoleResponse>"""
+DENIED = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>"
 
 
 def test_a_role_is_assumed_with_the_given_keys(seen: tuple[dict[str, Any], list[Any]], scripted: Any) -> None:
@@ -147,10 +155,46 @@ def test_a_role_is_assumed_with_the_given_keys(seen: tuple[dict[str, Any], list[
     assert headers["X-Amz-Security-Token"] == "role-token"
 
 
+def role_for_minutes(seen: tuple[dict[str, Any], list[Any]], scripted: Any, script: Any) -> S3BlobReader:
+    """A reader that assumes a role; before the first object was read, for too short a time."""
+    options, requests = seen
+    issued = itertools.count()
+
+    def sts(request: Any, body: bytes) -> Any:
+        token, ends = str(next(issued)), datetime.now(UTC) + timedelta(minutes=20 if requests else 5)
+        text = ROLE.replace("role-token", token).replace("2999-01-01T00:00:00Z", ends.isoformat())
+        granted = SimpleNamespace(status=200, body=text.encode(), headers={"Content-Type": "text/xml"}, cut=None)
+        return script(granted) if requests else granted
+
+    role = {"role_arn": "arn:aws:iam::123456789012:role/reader", "sts_endpoint_url": scripted(sts)["endpoint_url"]}
+    return S3BlobReader(S3BlobReaderConfig(**options | role))
+
+
+def test_a_role_is_assumed_again_before_its_credentials_expire(
+    seen: tuple[dict[str, Any], list[Any]], scripted: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # obstore asks for credentials whenever the ones that it has are about to end.
+    monkeypatch.setattr(transfers, "_CREDENTIALS_LAST", timedelta(0))
+    reader = role_for_minutes(seen, scripted, lambda granted: granted)
+    for _ in range(3):
+        reader.open(BlobRef("s3://landing/a.txt")).close()
+    reader.close()
+    tokens = [headers["X-Amz-Security-Token"] for _, headers in seen[1]]
+    assert tokens[0] != tokens[1] == tokens[2]
+
+
+def test_a_role_that_is_taken_away_meanwhile_says_so(seen: tuple[dict[str, Any], list[Any]], scripted: Any) -> None:
+    denied = SimpleNamespace(status=403, body=DENIED, headers={"Content-Type": "text/xml"}, cut=None)
+    reader = role_for_minutes(seen, scripted, lambda granted: denied)
+    reader.open(BlobRef("s3://landing/a.txt")).close()
+    with pytest.raises(ConfigError, match=r"access is denied \(AssumeRole answered AccessDenied"):
+        reader.open(BlobRef("s3://landing/a.txt"))
+    reader.close()
+
+
 def test_a_role_that_may_not_be_assumed_says_so(seen: tuple[dict[str, Any], list[Any]], scripted: Any) -> None:
     options, _ = seen
-    body = b"<ErrorResponse><Error><Code>AccessDenied</Code><Message>not you</Message></Error></ErrorResponse>"
-    denied = SimpleNamespace(status=403, body=body, headers={"Content-Type": "text/xml"}, cut=None)
+    denied = SimpleNamespace(status=403, body=DENIED, headers={"Content-Type": "text/xml"}, cut=None)
     sts = scripted(lambda request, body: denied)["endpoint_url"]
     role = "arn:aws:iam::123456789012:role/reader"
     with pytest.raises(ConfigError, match=r"access is denied \(AssumeRole answered.*Allow sts:AssumeRole"):

@@ -24,7 +24,7 @@ _TABLE = re.compile(r"(<!-- options: (\w+) -->\n).*?(<!-- end -->)", re.DOTALL)
 def table(config: type[ConnectorConfig]) -> str:
     # Shown once, with the queue; those of every blob source, with the source `files`.
     shared = set(AwsConfig.model_fields) if config in (S3BlobReaderConfig, S3SourceConfig) else set()
-    shared |= {*BlobSourceConfig.model_fields, "transfer", "requester_pays"} if config is S3SourceConfig else set()
+    shared |= {*BlobSourceConfig.model_fields, *S3BlobReaderConfig.model_fields} if config is S3SourceConfig else set()
     rows = ["| option | default | meaning |", "| --- | --- | --- |"]
     for name, field in config.model_fields.items():
         if name not in shared:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 import time
-from collections.abc import Mapping
 from contextlib import closing
 from datetime import timedelta
 from typing import Any
@@ -23,43 +22,40 @@ _AWS_HOST = re.compile(r"https://(s3[a-z0-9.-]*\.amazonaws\.com(?:\.cn)?)$")
 _OBSTORE_NAMES = {"IfMatch": "if_match", "VersionId": "version"}
 
 
-class SdkTransfer:
-    """Fetches by boto3."""
+def fetch_by_sdk(
+    client: AwsClient, payer: dict[str, str], uri: str, bucket: str, key: str, start: int, length: int, version: str
+) -> Part:
+    """Part of an object, by boto3."""
+    from botocore.exceptions import ClientError
 
-    def __init__(self, client: AwsClient, payer: Mapping[str, str]) -> None:
-        self._client = client
-        self._payer = payer
+    request = {"Bucket": bucket, "Key": key, **pin(version), **payer}
+    with translated(f"Reading {uri}"):
+        try:
+            answer, data = _download(client(), request | {"Range": f"bytes={start}-{start + length - 1}"})
+        except ClientError as error:
+            # S3 refuses every range of an empty object.
+            if start or code_of(error) != INVALID_RANGE:
+                raise
+            answer, data = _download(client(), request)
+    total = answer.get("ContentRange", "").partition("/")[2]
+    return Part(data, int(total) if total else len(data), spell(answer.get("VersionId"), answer.get("ETag")))
 
-    def fetch(self, uri: str, bucket: str, key: str, start: int, length: int, version: str) -> Part:
-        from botocore.exceptions import ClientError
 
-        request = {"Bucket": bucket, "Key": key, **pin(version), **self._payer}
-        with translated(f"Reading {uri}"):
-            try:
-                answer, data = self._download(request | {"Range": f"bytes={start}-{start + length - 1}"})
-            except ClientError as error:
-                # S3 refuses every range of an empty object.
-                if start or code_of(error) != INVALID_RANGE:
-                    raise
-                answer, data = self._download(request)
-        total = answer.get("ContentRange", "").partition("/")[2]
-        return Part(data, int(total) if total else len(data), spell(answer.get("VersionId"), answer.get("ETag")))
+def _download(client: Any, request: dict[str, str]) -> tuple[dict[str, Any], bytes]:
+    """boto3 repeats a request until its answer begins; an answer that breaks off is asked for again here."""
+    from botocore.exceptions import HTTPClientError, IncompleteReadError
 
-    def _download(self, request: dict[str, str]) -> tuple[dict[str, Any], bytes]:
-        """boto3 repeats a request until its answer begins; an answer that breaks off is asked for again here."""
-        from botocore.exceptions import HTTPClientError, IncompleteReadError
-
-        tries = 0
-        while True:
-            answer = self._client().get_object(**request)
-            try:
-                with closing(answer["Body"]) as body:
-                    return answer, body.read()
-            except (HTTPClientError, IncompleteReadError):
-                tries += 1
-                if tries == _TRIES:
-                    raise
-                time.sleep(random.uniform(0, 0.1 * 2**tries))
+    tries = 0
+    while True:
+        answer = client.get_object(**request)
+        try:
+            with closing(answer["Body"]) as body:
+                return answer, body.read()
+        except (HTTPClientError, IncompleteReadError):
+            tries += 1
+            if tries == _TRIES:
+                raise
+            time.sleep(random.uniform(0, 0.1 * 2**tries))
 
 
 def obstore_transfer(client: AwsClient, path_style: bool, requester_pays: bool) -> ObstoreTransfer:
