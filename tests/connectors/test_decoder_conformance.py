@@ -90,12 +90,11 @@ class TestParquet(DecoderSuite):
 
 
 class TestAvro(DecoderSuite):
-    many_rows = 30_000
     refuses = {"odd_names": "Avro names are identifiers"}
 
     @pytest.fixture
     def make_decoder(self) -> Callable[[], AvroDecoder]:
-        return lambda: AvroDecoder(AvroDecoderConfig())
+        return lambda: AvroDecoder(AvroDecoderConfig(block_bytes="64 KiB"))
 
     def encode(self, table: pa.Table) -> bytes:
         fields = [{"name": field.name, "type": ["null", _avro(field.type, field.name)]} for field in table.schema]

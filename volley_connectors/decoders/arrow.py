@@ -11,6 +11,7 @@ from pydantic import Field
 from volley_connectors.decoders.columns import plain
 from volley_connectors.decoders.fitting import Fitting
 from volley_connectors.decoders.lines import refuse
+from volley_connectors.decoders.pieces import evenly
 from volley_connectors.decoders.streams import decoding, decompressed
 from volley_core import BadRecords, ConnectorConfig
 
@@ -57,11 +58,7 @@ class ArrowDecoder:
             return [(0, 1)]
         with decoding("Arrow"):
             batches = _open(file).num_record_batches
-        count = min(batches, round(file.seek(0, 2) / target_bytes))
-        if count < 2:
-            return [(0, batches)]
-        bounds = [batches * number // count for number in range(count + 1)]
-        return list(zip(bounds[:-1], bounds[1:], strict=True))
+        return evenly(batches, file.seek(0, 2), target_bytes)
 
     def within(self, piece: Batches) -> ArrowDecoder:
         return ArrowDecoder(self._config, (piece[0], piece[1]))

@@ -12,6 +12,7 @@ from pydantic import Field
 from volley_connectors.decoders.columns import plain
 from volley_connectors.decoders.fitting import Fitting
 from volley_connectors.decoders.lines import refuse
+from volley_connectors.decoders.pieces import evenly
 from volley_connectors.decoders.streams import decoding
 from volley_core import BadRecords, ConnectorConfig
 
@@ -56,11 +57,7 @@ class OrcDecoder:
         with decoding("ORC"):
             found = _open(file)
         # Arrow does not tell how large each stripe is; writers make them of one size.
-        count = min(found.nstripes, round(found.content_length / target_bytes))
-        if count < 2:
-            return [(0, found.nstripes)]
-        bounds = [found.nstripes * number // count for number in range(count + 1)]
-        return list(zip(bounds[:-1], bounds[1:], strict=True))
+        return evenly(found.nstripes, found.content_length, target_bytes)
 
     def within(self, piece: Stripes) -> OrcDecoder:
         return OrcDecoder(self._config, (piece[0], piece[1]))
