@@ -25,7 +25,8 @@ Block: TypeAlias = tuple[int, bytes]
 
 MAGIC = b"Obj\x01"
 MARKER_BYTES = 16
-_READ_BYTES = 256 * 1024
+_FIRST_READ_BYTES = 16 * 1024
+_MOST_READ_BYTES = 512 * 1024
 _MOST_VARINT_BYTES = 10
 
 
@@ -108,6 +109,7 @@ class _Bytes:
         self._stream = stream
         self._data = b""
         self._at = 0
+        self._read_bytes = _FIRST_READ_BYTES
         self._before = position
         """Where in the file `_data` begins."""
 
@@ -153,7 +155,8 @@ class _Bytes:
         parts = [self._data[self._at :]]
         have = len(parts[0])
         while have < size:
-            part = self._stream.read(_READ_BYTES)
+            part = self._stream.read(self._read_bytes)
+            self._read_bytes = min(2 * self._read_bytes, _MOST_READ_BYTES)
             if not part:
                 break
             parts.append(part)

@@ -19,12 +19,23 @@ import pytest
 pytest.register_assert_rewrite(
     *(
         f"{__name__}.{module}"
-        for module in ("blob_reader", "decoder", "identity", "notification_source", "rows", "sink", "source")
+        for module in (
+            "blob_reader",
+            "cutting_decoder",
+            "decoder",
+            "tolerant_decoder",
+            "identity",
+            "notification_source",
+            "rows",
+            "sink",
+            "source",
+        )
     ),
     f"{__name__}.split_source",
 )
 
 from volley_core.conformance.blob_reader import BlobReaderSuite  # noqa: E402
+from volley_core.conformance.cutting_decoder import CuttingDecoderSuite  # noqa: E402
 from volley_core.conformance.decoder import DecoderSuite  # noqa: E402
 from volley_core.conformance.nasty import NASTY  # noqa: E402
 from volley_core.conformance.notification_source import NotificationSourceSuite  # noqa: E402
@@ -37,10 +48,12 @@ from volley_core.conformance.sink import (  # noqa: E402
 )
 from volley_core.conformance.source import ResumableSourceSuite, SourceSuite  # noqa: E402
 from volley_core.conformance.split_source import SplitSourceSuite  # noqa: E402
+from volley_core.conformance.tolerant_decoder import TolerantDecoderSuite  # noqa: E402
 
 __all__ = [
     "NASTY",
     "BlobReaderSuite",
+    "CuttingDecoderSuite",
     "DecoderSuite",
     "EpochSinkSuite",
     "NotificationSourceSuite",
@@ -50,5 +63,6 @@ __all__ = [
     "SourceSuite",
     "SplitSourceSuite",
     "StagingSinkSuite",
+    "TolerantDecoderSuite",
     "sample",
 ]
