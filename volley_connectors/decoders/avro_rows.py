@@ -28,6 +28,8 @@ class RowReader:
         """`written`, `asked`: the schema of the rows as fastavro is to read it, and as it is to resolve it."""
         try:
             import fastavro
+            from fastavro.read import SchemaResolutionError
+            from fastavro.schema import SchemaParseException
         except ImportError as error:
             raise ConfigError(
                 "Format 'avro' needs the package fastavro. Run: pip install 'volley-connectors[file-formats]'"
@@ -35,9 +37,10 @@ class RowReader:
         try:
             self._written = fastavro.parse_schema(enclosed(written))
             self._asked = None if asked is None else fastavro.parse_schema(enclosed(asked))
-        except (ValueError, LookupError, TypeError, fastavro.schema.SchemaParseException) as error:
+        except (ValueError, LookupError, TypeError, SchemaParseException) as error:
             raise DecodeError(f"not valid Avro: the schema is none ({error})") from error
         self._read = fastavro.schemaless_reader
+        self._broken = (*_BROKEN, SchemaResolutionError)
         parts = zip(record.names, record.parts, strict=True)
         self._columns = [(name, arrow_type(part), _nullable(part)) for name, part in parts if name in wanted]
 
@@ -48,7 +51,7 @@ class RowReader:
             found = self._read(
                 file, self._written, self._asked, return_record_name=True, return_record_name_override=True
             )
-        except _BROKEN as error:
+        except self._broken as error:
             raise DecodeError(f"not valid Avro: {type(error).__name__}: {error}") from error
         rows = found["rows"]
         if found["end"] != END or len(rows) != sum(count for count, _ in blocks):

@@ -257,7 +257,7 @@ class _Description:
         refused = (
             id(node) in self._unfinished
             or (node.kind == "union" and (len(kinds) != 2 or kinds.count("null") != 1))
-            or (node.kind in ("array", "map") and kinds == ["null"])
+            or (node.kind != "union" and "null" in kinds)
             or (node.kind == "record" and not kinds)
             or (node.kind == "fixed" and (node.size == 0 or node.logical == "uuid"))
         )
