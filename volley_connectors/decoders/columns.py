@@ -5,6 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from volley_connectors.decoders.nullability import forbidden_nulls, is_strict, relaxed, restricted
 from volley_core import DecodeError
 
 _WIDENED = {
@@ -37,16 +38,18 @@ def fit_column(batch: pa.RecordBatch, field: pa.Field) -> pa.Array:
     array = pa.nulls(batch.num_rows, field.type) if index < 0 else batch.column(index)
     if not array.type.equals(field.type):
         array = _cast(array, field)
-    nulls = _forbidden_nulls(array, field)
+    nulls = forbidden_nulls(array, field)
     if nulls:
         raise DecodeError(f"column {field.name!r} is declared not null, but {nulls} of its values are null")
-    return array
+    return restricted(array, field.type)
 
 
 def _cast(array: pa.Array, field: pa.Field) -> pa.Array:
+    if array.null_count == len(array):
+        return pa.nulls(len(array), field.type)
     _refuse_reinterpretation(array.type, field)
     try:
-        return _cast_values(array, field.type)
+        return _cast_values(array, relaxed(field.type) if is_strict(field.type) else field.type)
     except pa.ArrowException as error:
         raise DecodeError(f"column {field.name!r} holds {array.type}, not {field.type}: {error}") from error
 
@@ -85,30 +88,6 @@ def _sort(kind: pa.DataType) -> str | None:
     if pa.types.is_time(kind) or pa.types.is_duration(kind):
         return "time of day"
     return "moment" if pa.types.is_temporal(kind) else None
-
-
-def _forbidden_nulls(array: pa.Array, field: pa.Field) -> int:
-    """How many nulls stand where the declaration has none, at any depth."""
-    if not field.nullable and array.null_count:
-        return int(array.null_count)
-    kind = field.type
-    if not pa.types.is_nested(kind) or _all_nullable(kind):
-        return 0
-    if pa.types.is_struct(kind):
-        # Below a null there is nothing to be declared.
-        present = array.filter(array.is_valid()) if array.null_count else array
-        return sum(_forbidden_nulls(present.field(i), kind.field(i)) for i in range(kind.num_fields))
-    if pa.types.is_map(kind):
-        first, last = array.offsets[0].as_py(), array.offsets[-1].as_py()
-        return _forbidden_nulls(array.items.slice(first, last - first), kind.item_field)
-    return _forbidden_nulls(array.flatten(), kind.value_field)
-
-
-def _all_nullable(kind: pa.DataType) -> bool:
-    children = [kind.field(i) for i in range(kind.num_fields)]
-    if pa.types.is_map(kind):
-        return bool(kind.item_field.nullable) and _all_nullable(kind.item_type) and _all_nullable(kind.key_type)
-    return all(child.nullable and _all_nullable(child.type) for child in children)
 
 
 def plain(schema: pa.Schema) -> pa.Schema:
