@@ -50,6 +50,8 @@ KNOWN = (
     KnownConnector("decoders", "json", "", "JSON, lines or one document"),
     KnownConnector("decoders", "csv", "", "Comma-separated values"),
     KnownConnector("decoders", "parquet", "", "Apache Parquet"),
+    KnownConnector("decoders", "orc", "", "Apache ORC"),
+    KnownConnector("decoders", "arrow", "", "Arrow IPC, files and streams"),
     KnownConnector("decoders", "text", "", "Text, one row per line"),
     KnownConnector("decoders", "binary", "", "Whole objects, one row each"),
     KnownConnector("decoders", "avro", "file-formats", "Apache Avro"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import csv
+import gzip
 import io
 import json
 import math
@@ -14,17 +15,27 @@ from typing import Any
 
 import fastavro
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 
+from volley_connectors.decoders.arrow import ArrowDecoder, ArrowDecoderConfig
 from volley_connectors.decoders.avro import AvroDecoder, AvroDecoderConfig
 from volley_connectors.decoders.csv import CsvDecoder, CsvDecoderConfig
 from volley_connectors.decoders.json_lines import JsonLinesDecoder, JsonLinesDecoderConfig
+from volley_connectors.decoders.orc import OrcDecoder, OrcDecoderConfig
 from volley_connectors.decoders.parquet import ParquetDecoder, ParquetDecoderConfig
-from volley_core.conformance import DecoderSuite
+from volley_connectors.decoders.text import TextDecoder, TextDecoderConfig
+from volley_core.conformance import CuttingDecoderSuite, DecoderSuite, TolerantDecoderSuite
+
+# Every text consists of lines, and each may be a bad record; but this is compressed, and then ends.
+BROKEN_GZIP = gzip.compress(b"text" * 100)[:-12]
 
 
-class TestJsonLines(DecoderSuite):
+class TestJsonLines(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
+    not_in_the_format = BROKEN_GZIP
+    broken_record = b'{"id": 7, "name\n'
+
     @pytest.fixture
     def make_decoder(self) -> Callable[[], JsonLinesDecoder]:
         return lambda: JsonLinesDecoder(JsonLinesDecoderConfig())
@@ -48,7 +59,9 @@ def _json(value: Any, kind: pa.DataType) -> Any:
     return dict(value) if pa.types.is_map(kind) else value
 
 
-class TestCsv(DecoderSuite):
+class TestCsv(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
+    not_in_the_format = BROKEN_GZIP
+    broken_record = b"7,too,many,values\n"
     garbage = b'a,b\n1,2\n1,2,3\n"' * 50
     refuses = {
         "nulls": "CSV has no nested values",
@@ -78,7 +91,7 @@ def _csv(value: Any) -> str:
     return value.isoformat() if isinstance(value, datetime | date) else str(value)
 
 
-class TestParquet(DecoderSuite):
+class TestParquet(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
     @pytest.fixture
     def make_decoder(self) -> Callable[[], ParquetDecoder]:
         return lambda: ParquetDecoder(ParquetDecoderConfig())
@@ -89,13 +102,61 @@ class TestParquet(DecoderSuite):
         return file.getvalue()
 
 
-class TestAvro(DecoderSuite):
-    many_rows = 30_000
+class TestOrc(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
+    refuses = {"times": "Arrow reads ORC's timestamps as nanoseconds, which begin in 1677 and end in 2262"}
+    # A stripe must fit into memory, and this file has no more than one.
+    streams = False
+
+    @pytest.fixture
+    def make_decoder(self) -> Callable[[], OrcDecoder]:
+        return lambda: OrcDecoder(OrcDecoderConfig())
+
+    def encode(self, table: pa.Table) -> bytes:
+        file = io.BytesIO()
+        orc.write_table(table, file, stripe_size=100_000, batch_size=1000)
+        return file.getvalue()
+
+
+class ArrowSuite(DecoderSuite, TolerantDecoderSuite):
+    @pytest.fixture
+    def make_decoder(self) -> Callable[[], ArrowDecoder]:
+        return lambda: ArrowDecoder(ArrowDecoderConfig())
+
+
+class TestArrowFile(ArrowSuite, CuttingDecoderSuite):
+    def encode(self, table: pa.Table) -> bytes:
+        file = io.BytesIO()
+        with pa.ipc.new_file(file, table.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(table, max_chunksize=max(1, table.num_rows // 10))
+        return file.getvalue()
+
+
+class TestArrowStream(ArrowSuite):
+    def encode(self, table: pa.Table) -> bytes:
+        file = io.BytesIO()
+        with pa.ipc.new_stream(file, table.schema) as writer:
+            writer.write_table(table, max_chunksize=10_000)
+        return file.getvalue()
+
+
+class TestText(CuttingDecoderSuite):
+    @pytest.fixture
+    def make_decoder(self) -> Callable[[], TextDecoder]:
+        return lambda: TextDecoder(TextDecoderConfig(block_bytes="64 KiB"))
+
+    def encode(self, table: pa.Table) -> bytes:
+        return "".join(f"{value}\n" for value in table.column("value").to_pylist()).encode()
+
+    def table(self, count: int) -> pa.Table:
+        return pa.table({"value": [f"line {number}" for number in range(count)]})
+
+
+class TestAvro(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
     refuses = {"odd_names": "Avro names are identifiers"}
 
     @pytest.fixture
     def make_decoder(self) -> Callable[[], AvroDecoder]:
-        return lambda: AvroDecoder(AvroDecoderConfig())
+        return lambda: AvroDecoder(AvroDecoderConfig(block_bytes="64 KiB"))
 
     def encode(self, table: pa.Table) -> bytes:
         fields = [{"name": field.name, "type": ["null", _avro(field.type, field.name)]} for field in table.schema]

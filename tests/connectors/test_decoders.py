@@ -308,7 +308,7 @@ def test_avro_types() -> None:
         ("colour", {"type": "enum", "name": "Colour", "symbols": ["RED", "BLUE"]}),
         ("four", {"type": "fixed", "name": "Four", "size": 4}),
         ("price", {"type": "bytes", "logicalType": "decimal", "precision": 10, "scale": 2}),
-        ("number", ["int", "double"]),
+        ("number", ["float", "double"]),
         ("moment", {"type": "long", "logicalType": "timestamp-millis"}),
     )
     one, two = UUID(int=1), UUID(int=2)
@@ -319,7 +319,7 @@ def test_avro_types() -> None:
         "colour": "BLUE",
         "four": b"abcd",
         "price": Decimal("1.10"),
-        "number": 5,
+        "number": 5.0,
         "moment": datetime(2024, 1, 1, tzinfo=UTC),
     }
     data = avro(schema, [row, row], "deflate")
@@ -335,7 +335,6 @@ def test_avro_types() -> None:
         "first": {"u": str(one)},
         "again": {"u": str(two)},
         "pairs": [("k", {"u": str(one)})],
-        "number": 5.0,
     }
 
 
@@ -351,10 +350,10 @@ def test_avro_reads_only_what_is_asked_for_and_widens() -> None:
         (b"no avro at all", "Avro"),
         (avro(record(("a", "int")), [{"a": n} for n in range(100)])[:-5], "Avro"),
         (avro("int", [1, 2]), "not records"),
-        (avro(record(("a", ["string", "int"])), [{"a": 1}]), "union"),
+        (avro(record(("a", ["string", "int"])), [{"a": 1}]), "member0"),
         (
-            avro(record(("a", "int"), ("next", ["null", "Row"])), [{"a": 1, "next": None}]),
-            "Avro",
+            avro(record(("a", ["null", "Row"])), [{"a": None}]),
+            "holds itself",
         ),
     ],
     ids=["empty", "garbage", "cut", "single values", "union", "recursive"],
@@ -364,13 +363,15 @@ def test_avro_that_cannot_be_read_is_refused(data: bytes, message: str) -> None:
         decode(AVRO, data, "a int")
 
 
-def test_avro_without_fastavro_says_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "fastavro", None)
-    with pytest.raises(ConfigError, match=r"pip install 'volley-connectors\[file-formats\]'"):
-        decode(AVRO, b"", "a int")
+@pytest.mark.parametrize(("package", "kind"), [("datafusion", "int"), ("fastavro", ["int", "string"])])
+def test_avro_without_a_package_says_what_to_install(monkeypatch: pytest.MonkeyPatch, package: str, kind: Any) -> None:
+    data = avro(record(("a", kind)), [{"a": 1}])
+    monkeypatch.setitem(sys.modules, package, None)
+    with pytest.raises(ConfigError, match=rf"{package}.*pip install 'volley-connectors\[file-formats\]'"):
+        decode(AVRO, data, "a int")
 
 
-@pytest.mark.parametrize("name", ["json", "csv", "parquet", "avro"])
+@pytest.mark.parametrize("name", ["json", "csv", "parquet", "avro", "orc", "arrow"])
 def test_decoders_are_found_by_name(name: str) -> None:
     assert build("decoders", name, {}).infer_schema is not None
 

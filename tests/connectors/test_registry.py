@@ -23,7 +23,18 @@ from volley_core import (
     UnknownConnectorError,
 )
 
-SDKS = {"boto3", "botocore", "azure", "google", "deltalake", "pyiceberg", "confluent_kafka", "pyspark", "fastavro"}
+SDKS = {
+    "boto3",
+    "botocore",
+    "azure",
+    "google",
+    "deltalake",
+    "pyiceberg",
+    "confluent_kafka",
+    "pyspark",
+    "fastavro",
+    "datafusion",
+}
 
 
 @pytest.fixture

@@ -22,7 +22,9 @@ pytest.register_assert_rewrite(
         for module in (
             "blob_reader",
             "blob_remover",
+            "cutting_decoder",
             "decoder",
+            "tolerant_decoder",
             "identity",
             "notification_source",
             "rows",
@@ -35,6 +37,7 @@ pytest.register_assert_rewrite(
 
 from volley_core.conformance.blob_reader import BlobReaderSuite  # noqa: E402
 from volley_core.conformance.blob_remover import BlobRemoverSuite  # noqa: E402
+from volley_core.conformance.cutting_decoder import CuttingDecoderSuite  # noqa: E402
 from volley_core.conformance.decoder import DecoderSuite  # noqa: E402
 from volley_core.conformance.nasty import NASTY  # noqa: E402
 from volley_core.conformance.notification_source import NotificationSourceSuite  # noqa: E402
@@ -47,11 +50,13 @@ from volley_core.conformance.sink import (  # noqa: E402
 )
 from volley_core.conformance.source import ResumableSourceSuite, SourceSuite  # noqa: E402
 from volley_core.conformance.split_source import SplitSourceSuite  # noqa: E402
+from volley_core.conformance.tolerant_decoder import TolerantDecoderSuite  # noqa: E402
 
 __all__ = [
     "NASTY",
     "BlobReaderSuite",
     "BlobRemoverSuite",
+    "CuttingDecoderSuite",
     "DecoderSuite",
     "EpochSinkSuite",
     "NotificationSourceSuite",
@@ -61,5 +66,6 @@ __all__ = [
     "SourceSuite",
     "SplitSourceSuite",
     "StagingSinkSuite",
+    "TolerantDecoderSuite",
     "sample",
 ]
