@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import json
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 # Given as options, so that whatever identity this machine has stays out of the tests.
@@ -38,3 +41,29 @@ def announce(s3: Any, sqs: Any, bucket: str, url: str, *events: str) -> None:
     s3.put_bucket_notification_configuration(
         Bucket=bucket, NotificationConfiguration={"QueueConfigurations": [configuration]}
     )
+
+
+@dataclass(frozen=True)
+class QueueServer:
+    """An SQS of either kind, with a plain client of it."""
+
+    options: dict[str, Any]
+    sqs: Any
+
+    def queue(self, ending: str = "", **attributes: str) -> str:
+        """The URL of a new queue."""
+        name = f"q{uuid.uuid4().hex}{ending}"
+        fifo = {"FifoQueue": "true"} if ending == ".fifo" else {}
+        url: str = self.sqs.create_queue(QueueName=name, Attributes=fifo | attributes)["QueueUrl"]
+        return url
+
+    def redriving_queue(self, ending: str = "", receives: int = 2) -> tuple[str, str]:
+        """A queue and the dead-letter queue that it hands messages to after so many receives."""
+        dead = self.queue(ending)
+        policy = json.dumps({"deadLetterTargetArn": queue_arn(self.sqs, dead), "maxReceiveCount": receives})
+        return self.queue(ending, RedrivePolicy=policy), dead
+
+    def fill(self, url: str, bodies: list[str]) -> None:
+        for first in range(0, len(bodies), 10):
+            entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[first : first + 10])]
+            self.sqs.send_message_batch(QueueUrl=url, Entries=entries)
