@@ -29,8 +29,11 @@ class SetupGroup(QuickGroup):
         """What the list shows of a command. The one to run is made below."""
         known = find_known(KIND, cmd_name)
         here = any(row.name == cmd_name for row in installed(KIND))
-        missing = "" if here or known is None else f" Not installed: {known.install}"
-        return TyperCommand(cmd_name, help=f"{known.summary if known else ''}{missing}")
+        summary = known.summary if known else ""
+        if known is not None and not here:
+            summary += f"; not installed: {known.install}"
+        # The help takes square brackets for markup.
+        return TyperCommand(cmd_name, help=summary.replace("[", r"\["))
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
         if args[0].startswith("-"):
