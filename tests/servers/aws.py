@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 import uuid
 from dataclasses import dataclass
 from typing import Any
@@ -67,3 +69,22 @@ class QueueServer:
         for first in range(0, len(bodies), 10):
             entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[first : first + 10])]
             self.sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+
+class Distant:
+    """Lets each request of a client wait as if the server were far away; counts how many wait at once."""
+
+    def __init__(self, client: Any, seconds: float = 0.02) -> None:
+        self.seconds = seconds
+        self.lock = threading.Lock()
+        self.calls = self.now = self.most = 0
+        client.meta.events.register("before-send.*", self)
+
+    def __call__(self, **request: Any) -> None:
+        with self.lock:
+            self.calls += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.seconds)
+        with self.lock:
+            self.now -= 1

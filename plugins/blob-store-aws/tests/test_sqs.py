@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -16,29 +15,12 @@ from volley_blob_store_aws import SqsNotificationSource, SqsNotificationSourceCo
 from volley_blob_store_aws import sqs as sqs_module
 from volley_blob_store_aws.events import parse
 
-from tests.servers.aws import KEYS, QueueServer, client, depth
+from tests.servers.aws import KEYS, Distant, QueueServer, client, depth
 from volley_core import ConfigError, TransientError
 
 PAYLOADS = Path(__file__).parent / "payloads"
 PUT = (PAYLOADS / "s3_put.json").read_text()
 Make = Callable[..., SqsNotificationSource]
-
-
-class Distant:
-    """Lets every request wait as if the queue were 20 ms away; counts how many wait at once."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.calls = self.now = self.most = 0
-
-    def __call__(self, **request: Any) -> None:
-        with self.lock:
-            self.calls += 1
-            self.now += 1
-            self.most = max(self.most, self.now)
-        time.sleep(0.02)
-        with self.lock:
-            self.now -= 1
 
 
 @pytest.fixture
@@ -154,8 +136,7 @@ def test_a_hundred_batches_take_a_few_round_trips(severe: SqsNotificationSource,
     for _ in range(1000):
         strict.send(PUT)
     found = severe.poll(1000)
-    distant = Distant()
-    severe._client().meta.events.register("before-send.sqs.*", distant)
+    distant = Distant(severe._client())
     severe.extend(receipts(found), 60)
     severe.ack(receipts(found))
     assert distant.calls == 200
@@ -169,7 +150,7 @@ def test_a_heartbeat_of_ten_thousand_messages_ends_before_the_next(make: Make, e
     server.fill(url, [PUT] * 500)
     source = make(queue_url=url, visibility_seconds=30, **server.options)
     held = receipts(source.poll(500))
-    source._client().meta.events.register("before-send.sqs.*", Distant())
+    Distant(source._client())
     began = time.monotonic()
     # Receipts that the queue has forgotten take as long as those that it knows.
     source.extend([*held, *(f"gone-{number}" for number in range(10_000 - len(held)))], 30)
