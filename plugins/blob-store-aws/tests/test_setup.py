@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import yaml
+from botocore.client import BaseClient
 from typer.testing import CliRunner
 from volley_blob_store_aws import S3SourceConfig
+from volley_blob_store_aws.errors import _ACTIONS
 from volley_blob_store_aws.events import parse
 
 from tests.servers.aws import KEYS, announce, depth, queue_arn
 from volley_connectors.cli.app import app
 
+README = Path(__file__).parents[1] / "README.md"
 WAYS = ["direct", "sns", "eventbridge"]
 MARKS = {"Id": "mark", "Events": ["s3:ObjectRemoved:*"]}
 
@@ -318,6 +323,26 @@ def test_the_readers_policy_is_the_least_that_it_needs(cloud: Cloud) -> None:
         ("s3:DeleteObject", "arn:aws:s3:::state/orders/*"),
         ("s3:ListBucket", "arn:aws:s3:::state"),
     }
+
+
+def test_the_readme_names_every_permission_that_the_setup_needs(cloud: Cloud, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = README.read_text().split("The setup itself needs")[1].split("<!--")[0]
+    named = set(re.findall(r"`((?:s3|sqs|sns|events|sts):\w+)`", section))
+    asked: set[str] = set()
+    send = BaseClient._make_api_call
+
+    def note(client: Any, operation: str, parameters: Any) -> Any:
+        action = _ACTIONS.get(operation, f"{client.meta.service_model.service_name}:{operation}")
+        asked.update(re.findall(r"\w+:\w+", action))
+        return send(client, operation, parameters)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(BaseClient, "_make_api_call", note)
+        cloud.run("--dry-run")
+        for via in ("sns", "eventbridge"):
+            for arguments in ([], ["--principal", "arn:aws:iam::123456789012:role/reader"], ["--teardown", "--yes"]):
+                cloud.run("--via", via, "--force", *arguments)
+    assert named == asked | {"sns:SetTopicAttributes"}
 
 
 @pytest.mark.parametrize(
