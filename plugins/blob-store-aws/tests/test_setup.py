@@ -14,12 +14,13 @@ import pytest
 import yaml
 from botocore.client import BaseClient
 from typer.testing import CliRunner
-from volley_blob_store_aws import S3SourceConfig
+from volley_blob_store_aws import S3Source, S3SourceConfig
 from volley_blob_store_aws.errors import _ACTIONS
 from volley_blob_store_aws.events import parse
 
 from tests.servers.aws import KEYS, announce, depth, queue_arn
 from volley_connectors.cli.app import app
+from volley_core import ReadLimit
 
 README = Path(__file__).parents[1] / "README.md"
 WAYS = ["direct", "sns", "eventbridge"]
@@ -292,14 +293,21 @@ def test_another_way_on_top_is_refused(cloud: Cloud) -> None:
     assert "is set up for bucket 'landing' via direct" in cloud.run("--via", "sns", code=2).err
 
 
-def test_the_printed_source_is_one_that_reads_what_is_announced(cloud: Cloud) -> None:
-    out = cloud.run("--prefix", "in/", "--suffix", ".json", "--state-location", "s3://state/orders").out
-    source = yaml.safe_load(out[out.index("source:") : out.index("\nThe IAM policy")])["source"]
-    assert source.pop("connector") == "s3"
-    config = S3SourceConfig.from_options(source)
-    assert (config.bucket, config.prefix, config.queue_url) == ("landing", "in/", cloud.url())
-    assert config.regex == r"\.json$"
-    assert config.state_location == "s3://state/orders"
+def test_the_printed_source_reads_what_is_announced(cloud: Cloud, tmp_path: Path) -> None:
+    cloud.put("in/early.json", "in/early.csv")
+    out = cloud.run("--prefix", "in/", "--suffix", ".json", "--state-location", str(tmp_path)).out
+    options = yaml.safe_load(out[out.index("source:") : out.index("\nThe IAM policy")])["source"]
+    assert options.pop("connector") == "s3"
+    assert options["queue_url"] == cloud.url()
+    cloud.put("in/late.json", "in/late.csv", "elsewhere/late.json")
+    source = S3Source(S3SourceConfig.from_options(options))
+    end = source.latest_offset(source.initial_offset(), ReadLimit())
+    later = source.latest_offset(end, ReadLimit())
+    assert source.latest_offset(later, ReadLimit()) == later
+    splits = source.splits(source.initial_offset(), later)
+    assert sum(record.num_rows for split in splits for record in source.read(split)) == 2
+    source.close()
+    assert depth(cloud.sqs, cloud.url()) == 0
 
 
 def test_the_readers_policy_is_the_least_that_it_needs(cloud: Cloud) -> None:
