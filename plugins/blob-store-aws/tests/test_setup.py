@@ -236,6 +236,29 @@ def test_an_existing_queue_keeps_what_it_had(cloud: Cloud) -> None:
     assert found["RedrivePolicy"] == attributes["RedrivePolicy"]
 
 
+@pytest.mark.parametrize("theirs", [True, False])
+def test_of_an_existing_queue_goes_only_what_was_added(cloud: Cloud, theirs: bool) -> None:
+    redrive = {}
+    if theirs:
+        # Of the very name that the setup would choose.
+        dead = queue_arn(cloud.sqs, cloud.sqs.create_queue(QueueName="orders-dlq")["QueueUrl"])
+        redrive = {"RedrivePolicy": json.dumps({"deadLetterTargetArn": dead, "maxReceiveCount": 9})}
+    cloud.sqs.create_queue(QueueName="orders", Attributes=redrive)
+    before = cloud.everything()
+    cloud.run()
+    assert set(cloud.actions().values()) == {"unchanged"}
+    found = cloud.sqs.get_queue_attributes(QueueUrl=cloud.url(), AttributeNames=["All"])["Attributes"]
+    assert json.loads(found["RedrivePolicy"])["maxReceiveCount"] == (9 if theirs else 5)
+    cloud.announced()
+    cloud.run("--teardown", "--yes")
+    queues, *rest = cloud.everything()
+    assert queues.keys() == before[0].keys()
+    found = cloud.sqs.get_queue_attributes(QueueUrl=cloud.url(), AttributeNames=["All"])["Attributes"]
+    assert found.get("RedrivePolicy", "") == redrive.get("RedrivePolicy", "")
+    assert found.get("Policy", "") == ""
+    assert rest == list(before[1:])
+
+
 @pytest.mark.parametrize("via", WAYS)
 def test_teardown_leaves_nothing_but_the_bucket(cloud: Cloud, via: str) -> None:
     cloud.put("before.json")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from volley_blob_store_aws.setup.wanted import Via, Wanted
+from volley_blob_store_aws.setup.wanted import VISIBILITY_SECONDS, Via, Wanted
 from volley_connectors.cli.output import Json, Verbose, console, print_json
 from volley_core.errors import ConfigError
 
@@ -31,7 +31,7 @@ def aws(
     max_receive_count: Annotated[int, Option(min=1, max=1000, help="After how many receives they go there.")] = 5,
     visibility_seconds: Annotated[
         int, Option(min=1, max=43200, help="How long the queue hides a message that was taken.")
-    ] = 300,
+    ] = VISIBILITY_SECONDS,
     principal: Annotated[
         str | None, Option(metavar="ARN", help="The role or user that reads: the queue lets it in.")
     ] = None,
@@ -64,13 +64,11 @@ def aws(
 
     limits = (max_receive_count, visibility_seconds)
     wanted = Wanted(bucket, queue, prefix, suffix, dead_letter_queue, *limits, via, principal, state_location)
-    identity = {"profile": profile, "role_arn": role_arn, "external_id": external_id, "endpoint_url": endpoint_url}
     # A stand-in for AWS has no host name for each bucket.
-    given: dict[str, Any] = {name: value for name, value in identity.items() if value}
-    if endpoint_url:
-        given["path_style"] = True
+    where: dict[str, Any] = {"endpoint_url": endpoint_url, "path_style": True} if endpoint_url else {}
+    config = AwsConfig(profile=profile, region=region, role_arn=role_arn, external_id=external_id, **where)
     screen = console(stderr=as_json)
-    with closing(Account(AwsConfig(**given, region=region), bucket)) as account:
+    with closing(Account(config, bucket)) as account:
         steps = plan_teardown(account, wanted, force) if teardown else plan(account, wanted)
         outcome.print_heading(screen, account, wanted)
         if teardown and not dry_run and not yes:
@@ -79,7 +77,7 @@ def aws(
             for call in () if dry_run else step.calls:
                 account.make(call)
             outcome.print_step(screen, step, would=dry_run)
-        source = None if teardown else outcome.source_block(account, wanted, given)
+        source = None if teardown else outcome.source_block(account, wanted, where)
         if as_json:
             print_json(outcome.facts(account, wanted, steps, source))
             return

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from volley_blob_store_aws.setup import policies
 from volley_blob_store_aws.setup.account import Account, Call
 from volley_blob_store_aws.setup.steps import Action, Step
-from volley_blob_store_aws.setup.wanted import Wanted
+from volley_blob_store_aws.setup.wanted import VISIBILITY_SECONDS, Wanted
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -78,8 +78,8 @@ def print_source(screen: Console, source: dict[str, Any]) -> None:
     screen.print(text.rstrip(), markup=False, soft_wrap=True)
 
 
-def source_block(account: Account, wanted: Wanted, options: dict[str, Any]) -> dict[str, Any]:
-    """The pipeline's source. `options`: who asks and where, as given."""
+def source_block(account: Account, wanted: Wanted, where: dict[str, Any]) -> dict[str, Any]:
+    """The pipeline's source. Who set it up is not who reads, so that only where the services are is handed on."""
     source: dict[str, Any] = {"connector": "s3", "bucket": wanted.bucket}
     if wanted.prefix:
         source["prefix"] = wanted.prefix
@@ -87,8 +87,8 @@ def source_block(account: Account, wanted: Wanted, options: dict[str, Any]) -> d
         source["regex"] = f"{re.escape(wanted.suffix)}$"
     found = account.find("sqs", "get_queue_url", QueueName=wanted.queue)
     source["queue_url"] = found["QueueUrl"] if found else account.queue_url(wanted.queue)
-    source |= {"region": account.region, **options}
-    if wanted.visibility_seconds != 300:
+    source |= {"region": account.region, **where}
+    if wanted.visibility_seconds != VISIBILITY_SECONDS:
         source["visibility_seconds"] = wanted.visibility_seconds
     source |= {"format": "json", "schema": "id bigint, name string"}
     if wanted.state_location is not None:

@@ -97,7 +97,7 @@ def _refuse_another_way(queue: Queue, wanted: Wanted) -> None:
 
 
 def _dead_letters(account: Account, wanted: Wanted, queue: Queue | None) -> Iterator[Step]:
-    if queue is not None and not queue.is_ours and queue.redrive_target not in ("", wanted.dead_letters):
+    if queue is not None and not queue.is_ours and queue.redrive_target:
         yield Step("dead-letter queue", queue.redrive_target, Action.NONE, note="the queue had it already")
         return
     if find_queue(account, wanted.dead_letters) is not None:
@@ -119,7 +119,7 @@ def _queue(account: Account, wanted: Wanted, queue: Queue | None) -> Step:
     if wanted.principal is not None:
         statements.append(policies.receiver(wanted, arn))
     attributes = {"Policy": policies.merged(queue.policy if queue else "", wanted, statements)}
-    if queue is None or queue.is_ours or queue.redrive_target in ("", wanted.dead_letters):
+    if queue is None or queue.is_ours or not queue.redrive_target:
         target = {"deadLetterTargetArn": account.arn("sqs", wanted.dead_letters)}
         attributes["RedrivePolicy"] = json.dumps(target | {"maxReceiveCount": wanted.max_receive_count})
     if queue is None or queue.is_ours:

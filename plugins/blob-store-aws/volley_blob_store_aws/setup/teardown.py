@@ -18,13 +18,15 @@ _DEPTHS = (
 def plan_teardown(account: Account, wanted: Wanted, force: bool) -> list[Step]:
     """The steps, announcements first, so that nothing is sent to what is gone."""
     queue = find_queue(account, wanted.queue)
+    dead = queue.redrive_target if queue and queue.redrive_target else wanted.dead_letters
+    dead_letters = find_queue(account, dead)
     ways = policies.ways(queue.policy, wanted) if queue else {wanted.via}
     relays = {Via.SNS: _topic, Via.EVENTBRIDGE: _rule}
     return [
         _announcement(account, wanted),
         *(relay(account, wanted) for via, relay in relays.items() if via in ways),
-        _queue(wanted, queue, force),
-        _dead_letters(account, wanted, queue, force),
+        _queue(wanted, queue, force, redrives_to_ours=dead_letters is not None and dead_letters.is_ours),
+        _dead_letters(account, wanted, queue, dead, dead_letters, force),
     ]
 
 
@@ -58,7 +60,7 @@ def _rule(account: Account, wanted: Wanted) -> Step:
     return Step("rule", wanted.relay, Action.REMOVE, tuple(calls), note)
 
 
-def _queue(wanted: Wanted, queue: Queue | None, force: bool) -> Step:
+def _queue(wanted: Wanted, queue: Queue | None, force: bool, redrives_to_ours: bool) -> Step:
     if queue is None:
         return Step("queue", wanted.queue, Action.ABSENT)
     if queue.is_ours and not policies.has_others(queue.policy, wanted):
@@ -68,15 +70,18 @@ def _queue(wanted: Wanted, queue: Queue | None, force: bool) -> Step:
     policy = policies.merged(queue.policy, wanted, [])
     if not policies.equal(queue.policy, policy):
         changes["Policy"] = policy
-    if not queue.is_ours and queue.redrive_target == wanted.dead_letters:
+    if not queue.is_ours and queue.redrive_target and redrives_to_ours:
         changes["RedrivePolicy"] = ""
+    if changes:
+        note += f"; without the {' and '.join(changes)} that was added"
     calls = (Call("sqs", "set_queue_attributes", {"QueueUrl": queue.url, "Attributes": changes}),) if changes else ()
     return Step("queue", wanted.queue, Action.KEEP, calls, note)
 
 
-def _dead_letters(account: Account, wanted: Wanted, source: Queue | None, force: bool) -> Step:
-    name = source.redrive_target if source and source.is_ours and source.redrive_target else wanted.dead_letters
-    thing, queue = "dead-letter queue", find_queue(account, name)
+def _dead_letters(
+    account: Account, wanted: Wanted, source: Queue | None, name: str, queue: Queue | None, force: bool
+) -> Step:
+    thing = "dead-letter queue"
     if queue is None:
         return Step(thing, name, Action.ABSENT)
     if not queue.is_ours:

@@ -9,6 +9,8 @@ from enum import StrEnum
 
 from volley_core import ConfigError
 
+VISIBILITY_SECONDS = 300
+"""The source's own default."""
 _QUEUE_NAME = re.compile(r"[A-Za-z0-9_-]{1,80}")
 
 
@@ -30,7 +32,7 @@ class Wanted:
     suffix: str = ""
     dead_letter_queue: str = ""
     max_receive_count: int = 5
-    visibility_seconds: int = 300
+    visibility_seconds: int = VISIBILITY_SECONDS
     via: Via = Via.DIRECT
     principal: str | None = None
     state_location: str | None = None
