@@ -7,6 +7,7 @@ import subprocess
 import tomllib
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import FunctionType
 from typing import Any
 
 import pytest
@@ -18,6 +19,8 @@ from volley_connectors import __version__
 from volley_connectors.known import KNOWN
 from volley_connectors.registry import KINDS
 
+# What packages register beside connectors.
+OTHERS = ("hooks", "setups")
 ROOT = Path(__file__).resolve().parents[1]
 PLUGINS = sorted(path.parent for path in ROOT.glob("plugins/*/pyproject.toml"))
 EXTRAS = {
@@ -173,12 +176,12 @@ def test_a_plugin_and_the_root_take_each_other_in_the_same_range(plugin: Path) -
 
 
 def test_entry_points_are_in_groups_that_volley_reads() -> None:
-    assert {kind for kind, _ in declared_connectors()} <= {*KINDS, "hooks"}
+    assert {kind for kind, _ in declared_connectors()} <= {*KINDS, *OTHERS}
 
 
 def test_the_installed_entry_points_are_the_declared_ones() -> None:
     ours = {"volley-connectors", *(f"volley-{plugin.name}" for plugin in PLUGINS)}
-    points = [(kind, point) for kind in (*KINDS, "hooks") for point in entry_points(group=f"volley.{kind}")]
+    points = [(kind, point) for kind in (*KINDS, *OTHERS) for point in entry_points(group=f"volley.{kind}")]
     assert {(kind, p.name) for kind, p in points if p.dist and p.dist.name in ours} == declared_connectors()
 
 
@@ -188,6 +191,12 @@ def test_every_entry_point_can_be_imported(kind: str) -> None:
     assert points
     for point in points:
         assert isinstance(point.load(), type), point
+
+
+def test_every_setup_is_a_function() -> None:
+    points = [point for point in entry_points(group="volley.setups") if point.value.startswith("volley_")]
+    assert points
+    assert all(isinstance(point.load(), FunctionType) for point in points)
 
 
 def test_the_table_of_known_connectors_is_what_the_packages_register() -> None:

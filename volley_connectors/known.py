@@ -55,6 +55,7 @@ KNOWN = (
     KnownConnector("decoders", "text", "", "Text, one row per line"),
     KnownConnector("decoders", "binary", "", "Whole objects, one row each"),
     KnownConnector("decoders", "avro", "file-formats", "Apache Avro"),
+    KnownConnector("setups", "aws", "blob-store-aws", "A queue to which an S3 bucket announces its objects"),
 )
 
 

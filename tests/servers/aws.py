@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import json
+import threading
+import time
+import uuid
+from dataclasses import dataclass
 from typing import Any
 
 # Given as options, so that whatever identity this machine has stays out of the tests.
@@ -38,3 +43,48 @@ def announce(s3: Any, sqs: Any, bucket: str, url: str, *events: str) -> None:
     s3.put_bucket_notification_configuration(
         Bucket=bucket, NotificationConfiguration={"QueueConfigurations": [configuration]}
     )
+
+
+@dataclass(frozen=True)
+class QueueServer:
+    """An SQS of either kind, with a plain client of it."""
+
+    options: dict[str, Any]
+    sqs: Any
+
+    def queue(self, ending: str = "", **attributes: str) -> str:
+        """The URL of a new queue."""
+        name = f"q{uuid.uuid4().hex}{ending}"
+        fifo = {"FifoQueue": "true"} if ending == ".fifo" else {}
+        url: str = self.sqs.create_queue(QueueName=name, Attributes=fifo | attributes)["QueueUrl"]
+        return url
+
+    def redriving_queue(self, ending: str = "", receives: int = 2) -> tuple[str, str]:
+        """A queue and the dead-letter queue that it hands messages to after so many receives."""
+        dead = self.queue(ending)
+        policy = json.dumps({"deadLetterTargetArn": queue_arn(self.sqs, dead), "maxReceiveCount": receives})
+        return self.queue(ending, RedrivePolicy=policy), dead
+
+    def fill(self, url: str, bodies: list[str]) -> None:
+        for first in range(0, len(bodies), 10):
+            entries = [{"Id": str(n), "MessageBody": body} for n, body in enumerate(bodies[first : first + 10])]
+            self.sqs.send_message_batch(QueueUrl=url, Entries=entries)
+
+
+class Distant:
+    """Lets each request of a client wait as if the server were far away; counts how many wait at once."""
+
+    def __init__(self, client: Any, seconds: float = 0.02) -> None:
+        self.seconds = seconds
+        self.lock = threading.Lock()
+        self.calls = self.now = self.most = 0
+        client.meta.events.register("before-send.*", self)
+
+    def __call__(self, **request: Any) -> None:
+        with self.lock:
+            self.calls += 1
+            self.now += 1
+            self.most = max(self.most, self.now)
+        time.sleep(self.seconds)
+        with self.lock:
+            self.now -= 1

@@ -18,6 +18,7 @@ from volley_connectors.cli.preview import preview
 from volley_connectors.cli.quick import QuickCommand, QuickGroup
 from volley_connectors.cli.reprocess import reprocess
 from volley_connectors.cli.run import run
+from volley_connectors.cli.setup import setup
 from volley_connectors.cli.show import show
 from volley_core.errors import ConfigError, VolleyError
 
@@ -58,6 +59,7 @@ def volley(
 app.command(cls=QuickCommand)(connectors)
 for command in (show, preview, check, run, files, reprocess, doctor):
     app.command()(command)
+app.add_typer(setup, name="setup")
 
 if find_spec("volley_connectors.demo") is not None:
     app.command()(import_module("volley_connectors.demo").demo)

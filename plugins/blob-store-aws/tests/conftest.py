@@ -1,4 +1,4 @@
-"""What the tests talk to: moto, emptied for each, with clients of it, and servers that answer as they are told."""
+"""What the tests talk to: moto, emptied for each, ElasticMQ, and servers that answer as they are told."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tests.servers.aws import KEYS, client
+from tests.servers.aws import KEYS, QueueServer, client
 from tests.servers.moto import empty
 
 
@@ -60,6 +60,17 @@ def queue(sqs: Any) -> str:
     """The URL of an empty queue."""
     url: str = sqs.create_queue(QueueName="announcements")["QueueUrl"]
     return url
+
+
+@pytest.fixture(params=["moto", "elasticmq"])
+def server(request: pytest.FixtureRequest) -> Iterator[QueueServer]:
+    """The lenient SQS, then the strict one: they disagree about what AWS does not promise."""
+    address = request.getfixturevalue(request.param)
+    if request.param == "moto":
+        empty(address)
+    sqs = client("sqs", address)
+    yield QueueServer({**KEYS, "endpoint_url": address}, sqs)
+    sqs.close()
 
 
 @dataclass
@@ -123,8 +134,12 @@ class StrictQueue:
         self.shows_at: dict[str, float] = {}
         self.receipts: dict[str, str] = {}
         self.calls: list[str] = []
+        self.missing = False
+        """Whether it answers that there is no such queue."""
         self.failures: list[str] = []
         """Codes with which the next batch entries fail, whatever they ask for."""
+        self.cursed: set[str] = set()
+        """Receipts of entries that always fail."""
 
     def send(self, body: str) -> str:
         message_id = uuid.uuid4().hex
@@ -136,6 +151,8 @@ class StrictQueue:
         operation = request.headers["X-Amz-Target"].partition(".")[2]
         with self.lock:
             self.calls.append(operation)
+            if self.missing:
+                return Answer(400, json.dumps({"__type": "com.amazonaws.sqs#QueueDoesNotExist"}).encode())
             answer = getattr(self, operation)(json.loads(body))
         return Answer(body=json.dumps(answer).encode(), headers={"Content-Type": "application/x-amz-json-1.0"})
 
@@ -169,6 +186,7 @@ class StrictQueue:
         for entry in entries:
             owner = next((one for one, receipt in self.receipts.items() if receipt == entry["ReceiptHandle"]), None)
             code = self.failures.pop(0) if self.failures else self.verdict(owner)
+            code = "InternalError" if entry["ReceiptHandle"] in self.cursed else code
             if code:
                 answer["Failed"].append({"Id": entry["Id"], "Code": code, "Message": "no", "SenderFault": True})
                 continue

@@ -16,7 +16,8 @@ from volley_blob_store_aws import (
     SqsNotificationSourceConfig,
 )
 
-from tests.servers.aws import KEYS, client, depth
+from tests.servers.aws import KEYS, QueueServer, client, depth
+from tests.servers.moto import empty
 from volley_core.conformance import BlobReaderSuite, BlobRemoverSuite, NotificationSourceSuite
 
 
@@ -27,32 +28,65 @@ def created(name: str) -> str:
     return json.dumps({"Records": [record]})
 
 
-class TestSqsOnMoto(NotificationSourceSuite):
+class SqsSuite(NotificationSourceSuite):
+    """A queue of a server that tests can talk to with boto3."""
+
+    ending = ""
+
     @pytest.fixture
-    def make_source(self, aws: dict[str, Any], queue: str, sqs: Any) -> Iterator[Callable[[], SqsNotificationSource]]:
-        self.sqs, self.queue = sqs, queue
+    def address(self) -> str:
+        raise NotImplementedError("a suite's class says which server it is about")
+
+    @pytest.fixture
+    def make_source(self, address: str) -> Iterator[Callable[[], SqsNotificationSource]]:
+        self.sqs = client("sqs", address)
+        self.queue = QueueServer({}, self.sqs).queue(self.ending)
         self.made: list[SqsNotificationSource] = []
+        options = {**KEYS, "endpoint_url": address, "wait_seconds": 0, "visibility_seconds": self.hidden_seconds}
 
         def make() -> SqsNotificationSource:
-            config = SqsNotificationSourceConfig(
-                queue_url=queue, wait_seconds=0, visibility_seconds=self.hidden_seconds, **aws
-            )
-            self.made.append(SqsNotificationSource(config))
+            self.made.append(SqsNotificationSource(SqsNotificationSourceConfig(queue_url=self.queue, **options)))
             return self.made[-1]
 
         yield make
         for source in self.made:
             source.close()
+        self.sqs.close()
 
     def announce(self, name: str) -> str:
-        self.sqs.send_message(QueueUrl=self.queue, MessageBody=created(name))
+        self.send(created(name))
         return f"s3://landing/{name}"
 
     def announce_garbage(self) -> None:
-        self.sqs.send_message(QueueUrl=self.queue, MessageBody="{garbage")
+        self.send("{garbage")
+
+    def send(self, body: str) -> None:
+        self.sqs.send_message(QueueUrl=self.queue, MessageBody=body)
 
     def depth(self) -> int:
         return depth(self.sqs, self.queue)
+
+
+class TestSqsOnMoto(SqsSuite):
+    @pytest.fixture
+    def address(self, moto: str) -> str:
+        empty(moto)
+        return moto
+
+
+class TestSqsOnElasticMq(SqsSuite):
+    @pytest.fixture
+    def address(self, elasticmq: str) -> str:
+        return elasticmq
+
+
+class TestFifoSqsOnElasticMq(TestSqsOnElasticMq):
+    ending = ".fifo"
+
+    def send(self, body: str) -> None:
+        # Groups of their own: within one, nothing shows while something is hidden.
+        names = {"MessageGroupId": uuid.uuid4().hex, "MessageDeduplicationId": uuid.uuid4().hex}
+        self.sqs.send_message(QueueUrl=self.queue, MessageBody=body, **names)
 
 
 class TestSqsOnAStrictServer(NotificationSourceSuite):

@@ -23,6 +23,10 @@ def put(key: str, size: int = 7, version: str = MD5, sequencer: str = "", time_m
     return BlobRef(f"s3://landing/{key}", size, version, sequencer, time_ms)
 
 
+def seen(path: str, size: int, etag: str, time_ms: int, sequencer: str = "") -> BlobRef:
+    return BlobRef(f"s3://{path}", size, f'"{etag}"', sequencer, time_ms)
+
+
 EXPECTED: dict[str, tuple[BlobRef, ...]] = {
     "s3_put": (put("in/a.json", sequencer="0055AED6DCD90281E5"),),
     "s3_put_odd_key": (put("in/a b+ü%.json"),),
@@ -49,6 +53,28 @@ EXPECTED: dict[str, tuple[BlobRef, ...]] = {
     "eventbridge_unversioned": (put("in/u.json", 2, '"99914b932bd37a50b983c5e7c90ae93b"', "617f08299329d18a", SNS_MS),),
     "moto_eventbridge": (put("in/e.json", 2, "a6a21c97-3eb8-40d9-b5c7-087a6e94e458", "617f08299329d189", SNS_MS),),
     "eventbridge_deleted": (),
+    # As the servers sent them, every field.
+    "moto_test_event": (),
+    "moto_put_odd_key": (seen("bucket1/in/a b+ü.json", 7, "bb6cb5c68df4652941caf652a366f2d8", 1794989394623),),
+    "moto_copy": (seen("bucket1/in/copy.json", 13, "959f0099b1f0d1c24f2943712bffe2e5", 1794989396809),),
+    "moto_multipart": (seen("bucket1/in/mp.bin", 5242890, "298c9a5c8205ea8eeef29652993678aa-2", 1794989397973),),
+    "moto_sns_wrapped": (seen("bsns/d/a=1/x y.json", 2, "99914b932bd37a50b983c5e7c90ae93b", 1794989578697),),
+    "minio_put_versioned": (
+        BlobRef(
+            "s3://judge1794990520/in/v.json",
+            7,
+            "a2198d7d-46be-45a1-9255-b5b658277952",
+            "18E9165E39683F64",
+            1794990520430,
+        ),
+    ),
+    "minio_delete_marker": (),
+    "versity_put_versioned": (
+        seen("judge1794990518/in/v.json", 7, "a191475ae2bf7db9c7e320f7da455bbb", 1794990518000, "2"),
+    ),
+    "versity_put_odd_key": (
+        seen("judge1794990518/in/a b+c%20ü.json", 7, "a191475ae2bf7db9c7e320f7da455bbb", 1794990518000, "2"),
+    ),
 }
 
 

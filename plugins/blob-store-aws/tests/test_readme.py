@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import typer
 import volley_blob_store_aws
 from volley_blob_store_aws import AwsConfig, S3BlobReaderConfig, S3SourceConfig
+from volley_blob_store_aws.setup.command import aws
 
 from tests.servers.aws import announce
 from volley_connectors.blob import BlobSourceConfig
@@ -33,15 +35,28 @@ def table(config: type[ConnectorConfig]) -> str:
     return "\n".join(rows) + "\n"
 
 
+def setup_table() -> str:
+    app = typer.Typer(add_completion=False)
+    app.command()(aws)
+    rows = ["| option of `volley setup aws` | default | meaning |", "| --- | --- | --- |"]
+    for option in typer.main.get_command(app).params:
+        help_text = getattr(option, "help", "")
+        default = "required" if option.required else f"`{option.default}`" if option.default else ""
+        rows.append(f"| `{option.opts[0]}` | {default} | {help_text} |")
+    return "\n".join(rows) + "\n"
+
+
 def generated() -> str:
-    return _TABLE.sub(
-        lambda match: match[1] + table(getattr(volley_blob_store_aws, match[2])) + match[3], README.read_text()
-    )
+    def fill(match: re.Match[str]) -> str:
+        name = match[2]
+        return match[1] + (setup_table() if name == "setup" else table(getattr(volley_blob_store_aws, name))) + match[3]
+
+    return _TABLE.sub(fill, README.read_text())
 
 
 def test_the_option_tables_are_those_of_the_models() -> None:
     assert README.read_text() == generated()
-    assert len(_TABLE.findall(README.read_text())) == 3
+    assert len(_TABLE.findall(README.read_text())) == 4
 
 
 def test_the_example_runs(

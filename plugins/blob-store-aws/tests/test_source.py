@@ -82,6 +82,7 @@ def test_a_restart_may_change_from_the_queue_to_listing_and_reads_nothing_twice(
         ({"bucket": "landing", "discovery": "notifications"}, "needs the option 'queue_url'"),
         ({"bucket": "landing", "queue_url": "landing", "quue_url": 1}, "Did you mean 'queue_url'"),
         ({"bucket": "landing", "access_key_id": "x"}, "belong together"),
+        ({"bucket": "landing", "visibility_seconds": "13 hours"}, "visibility_seconds"),
     ],
 )
 def test_wrong_options_are_refused(options: dict[str, Any], message: str) -> None:

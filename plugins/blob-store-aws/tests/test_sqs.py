@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import logging
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
+from botocore.stub import Stubber
 from volley_blob_store_aws import SqsNotificationSource, SqsNotificationSourceConfig
+from volley_blob_store_aws import sqs as sqs_module
+from volley_blob_store_aws.events import parse
 
-from tests.servers.aws import depth, queue_arn
-from volley_core import ConfigError, Notification, TransientError
+from tests.servers.aws import KEYS, Distant, QueueServer, client, depth
+from volley_core import ConfigError, TransientError
 
 PAYLOADS = Path(__file__).parent / "payloads"
 PUT = (PAYLOADS / "s3_put.json").read_text()
@@ -90,7 +93,7 @@ def test_entries_that_keep_failing_are_a_transient_error(severe: SqsNotification
     for _ in range(12):
         strict.send(PUT)
     found = severe.poll(12)
-    strict.failures = ["InternalError"] + [""] * 9 + ["InternalError"] * 3
+    strict.cursed = {found[0].receipt}
     with pytest.raises(TransientError, match=r"delete_message_batch failed for 1 of 12 messages \(InternalError\)"):
         severe.ack(receipts(found))
     assert len(strict.bodies) == 1, "the batch after the failing one was sent all the same"
@@ -112,6 +115,55 @@ def test_a_receipt_that_is_too_old_is_neither_an_error_nor_tried_again(
     for method in (severe.ack, severe.release, lambda old: severe.extend(old, 60)):
         method(["an old receipt"])
     assert len(strict.calls) == 3
+
+
+def test_a_message_that_is_no_longer_in_flight_is_not_an_error(
+    make: Make, aws: dict[str, Any], queue: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # AWS answers so; none of the servers here does.
+    source = make(queue_url=queue, **aws)
+    failed = {"Id": "0", "Code": "AWS.SimpleQueueService.MessageNotInflight", "SenderFault": True, "Message": "no"}
+    with Stubber(source._client()) as stub:
+        for _ in range(2):
+            stub.add_response("change_message_visibility_batch", {"Successful": [], "Failed": [failed]})
+        source.extend(["receipt"], 60)
+        source.release(["receipt"])
+        stub.assert_no_pending_responses()
+    assert caplog.records == []
+
+
+def test_a_hundred_batches_take_a_few_round_trips(severe: SqsNotificationSource, strict: Any) -> None:
+    for _ in range(1000):
+        strict.send(PUT)
+    found = severe.poll(1000)
+    distant = Distant(severe._client())
+    severe.extend(receipts(found), 60)
+    severe.ack(receipts(found))
+    assert distant.calls == 200
+    assert 8 <= distant.most <= 16
+    assert strict.bodies == {}
+
+
+def test_a_heartbeat_of_ten_thousand_messages_ends_before_the_next(make: Make, elasticmq: str) -> None:
+    server = QueueServer({**KEYS, "endpoint_url": elasticmq}, client("sqs", elasticmq))
+    url = server.queue()
+    server.fill(url, [PUT] * 500)
+    source = make(queue_url=url, visibility_seconds=30, **server.options)
+    held = receipts(source.poll(500))
+    Distant(source._client())
+    began = time.monotonic()
+    # Receipts that the queue has forgotten take as long as those that it knows.
+    source.extend([*held, *(f"gone-{number}" for number in range(10_000 - len(held)))], 30)
+    assert time.monotonic() - began < 10, "a beat is due after a third of the time"
+    assert source.poll(10) == []
+    server.sqs.close()
+
+
+def test_an_error_of_the_queue_ends_the_other_calls(severe: SqsNotificationSource, strict: Any) -> None:
+    strict.missing = True
+    with pytest.raises(ConfigError, match="there is no such queue"):
+        severe.ack([f"receipt {number}" for number in range(1000)])
+    assert len(strict.calls) < 50
 
 
 def test_an_extension_is_whole_seconds_within_what_sqs_permits(severe: SqsNotificationSource, strict: Any) -> None:
@@ -151,15 +203,17 @@ def test_a_flood_of_garbage_is_one_warning(
     assert "29 others" in second
 
 
-def test_a_test_event_and_a_delete_announce_nothing_and_can_be_acknowledged(
-    source: SqsNotificationSource, sqs: Any, queue: str
-) -> None:
-    for name in ("s3_test_event", "s3_delete", "eventbridge_deleted"):
-        sqs.send_message(QueueUrl=queue, MessageBody=(PAYLOADS / f"{name}.json").read_text())
-    found = source.poll(10)
-    assert [notification.blobs for notification in found] == [(), (), ()]
+def test_every_kind_of_payload_goes_through_a_queue_and_can_be_acknowledged(make: Make, server: QueueServer) -> None:
+    bodies = {file.read_text() for file in PAYLOADS.glob("*.json")}
+    url = server.queue()
+    for body in bodies:
+        server.sqs.send_message(QueueUrl=url, MessageBody=body)
+    source = make(queue_url=url, **server.options)
+    found = source.poll(100)
+    assert Counter(n.blobs for n in found) == Counter(parse(body) for body in bodies)
+    assert () in {n.blobs for n in found}, "delete and test events are given too, so that they are acknowledged"
     source.ack(receipts(found))
-    assert depth(sqs, queue) == 0
+    assert depth(server.sqs, url) == 0
 
 
 def test_a_long_poll_waits_for_the_first_message_only(make: Make, aws: dict[str, Any], queue: str, sqs: Any) -> None:
@@ -176,40 +230,23 @@ def test_a_long_poll_waits_for_the_first_message_only(make: Make, aws: dict[str,
     assert time.monotonic() - began < 10
 
 
-def test_a_poison_message_reaches_the_dead_letter_queue(make: Make, aws: dict[str, Any], sqs: Any, queue: str) -> None:
-    dead = sqs.create_queue(QueueName="dead")["QueueUrl"]
-    policy = json.dumps({"deadLetterTargetArn": queue_arn(sqs, dead), "maxReceiveCount": 2})
-    sqs.set_queue_attributes(QueueUrl=queue, Attributes={"RedrivePolicy": policy})
-    sqs.send_message(QueueUrl=queue, MessageBody="{poison")
-    source = make(queue_url=queue, visibility_seconds=1, **aws)
+def test_a_poison_message_reaches_the_dead_letter_queue(make: Make, server: QueueServer) -> None:
+    url, dead = server.redriving_queue()
+    server.sqs.send_message(QueueUrl=url, MessageBody="{poison")
+    source = make(queue_url=url, visibility_seconds=1, **server.options)
     deadline = time.monotonic() + 20
-    while depth(sqs, dead) == 0 and time.monotonic() < deadline:
+    while depth(server.sqs, dead) == 0 and time.monotonic() < deadline:
         assert source.poll(10) == []
         time.sleep(0.3)
-    (message,) = sqs.receive_message(QueueUrl=dead)["Messages"]
+    (message,) = server.sqs.receive_message(QueueUrl=dead)["Messages"]
     assert message["Body"] == "{poison"
-    assert depth(sqs, queue) == 0
+    assert depth(server.sqs, url) == 0
 
 
-def test_a_fifo_queue_is_read_and_acknowledged(make: Make, aws: dict[str, Any], sqs: Any) -> None:
-    attributes = {"FifoQueue": "true", "ContentBasedDeduplication": "true"}
-    url = sqs.create_queue(QueueName="announcements.fifo", Attributes=attributes)["QueueUrl"]
-    for number in range(12):
-        body = PUT.replace("in/a.json", f"in/{number}.json")
-        sqs.send_message(QueueUrl=url, MessageBody=body, MessageGroupId=f"group {number % 3}")
-    source = make(queue_url=url, **aws)
-    found: list[Notification] = []
-    while batch := source.poll(12):
-        found += batch
-        source.ack(receipts(batch))
-    assert sorted(blob.uri for n in found for blob in n.blobs) == sorted(f"s3://landing/in/{n}.json" for n in range(12))
-    assert depth(sqs, url) == 0
-
-
-def test_a_missing_queue_says_which_options_to_correct(make: Make, aws: dict[str, Any], queue: str) -> None:
-    source = make(queue_url=f"{queue}-misspelt", **aws)
+def test_a_missing_queue_says_which_options_to_correct(make: Make, server: QueueServer) -> None:
+    source = make(queue_url=f"{server.queue()}-misspelt", **server.options)
     for call in (lambda: source.poll(1), lambda: source.ack(["receipt"])):
-        with pytest.raises(ConfigError, match="announcements-misspelt: there is no such queue.*'queue_url'"):
+        with pytest.raises(ConfigError, match="-misspelt: there is no such queue.*'queue_url'"):
             call()
 
 

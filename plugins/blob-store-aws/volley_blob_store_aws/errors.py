@@ -19,6 +19,19 @@ STALE_RECEIPT = frozenset(
         "InvalidParameterValue",
     }
 )
+# What an operation that looks for something answers if it is not there.
+MISSING = frozenset(
+    {
+        "QueueDoesNotExist",
+        "AWS.SimpleQueueService.NonExistentQueue",
+        "NotFound",
+        "404",
+        "NoSuchBucket",
+        "ResourceNotFoundException",
+    }
+)
+# S3's answer while the permission that it needs is on its way, and if there is none.
+DESTINATION_REFUSED = "InvalidArgument"
 
 _ELSEWHERE = (
     "PermanentRedirect TemporaryRedirect AuthorizationHeaderMalformed IllegalLocationConstraintException 301 307"
@@ -42,7 +55,7 @@ _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
         ConfigError,
         "access is denied",
         "Allow {action} to this identity.",
-        "AccessDenied AccessDeniedException AllAccessDisabled 403",
+        "AccessDenied AccessDeniedException AuthorizationError AllAccessDisabled 403",
     ),
     (
         ConfigError,
@@ -66,6 +79,12 @@ _ROWS: tuple[tuple[type[VolleyError], str, str, str], ...] = (
         "SlowDown Throttling ThrottlingException ThrottledException RequestThrottled RequestThrottledException "
         "RequestLimitExceeded TooManyRequestsException BandwidthLimitExceeded KmsThrottled",
     ),
+    (
+        TransientError,
+        "a queue of this name was deleted less than a minute ago",
+        "Run it again in a minute.",
+        "AWS.SimpleQueueService.QueueDeletedRecently QueueDeletedRecently",
+    ),
     (TransientError, "too many messages are in flight", "Acknowledged ones make room.", "OverLimit"),
     (TransientError, "AWS could not answer", _LATER, "InternalError InternalFailure ServiceUnavailable RequestTimeout"),
 )
@@ -75,6 +94,12 @@ _ACTIONS = {
     # Without s3:ListBucket, S3 says "denied" of an object that is gone.
     "GetObject": "s3:GetObject, s3:ListBucket, and where the bucket keeps versions s3:GetObjectVersion",
     "HeadObject": "s3:GetObject and s3:ListBucket",
+    "HeadBucket": "s3:ListBucket",
+    "GetBucketNotificationConfiguration": "s3:GetBucketNotification",
+    "PutBucketNotificationConfiguration": "s3:PutBucketNotification",
+    "CreateQueue": "sqs:CreateQueue and sqs:TagQueue",
+    "CreateTopic": "sns:CreateTopic and sns:TagResource",
+    "PutRule": "events:PutRule and events:TagResource",
     "ListObjectsV2": "s3:ListBucket",
     "ListObjectVersions": "s3:ListBucketVersions",
     "GetBucketVersioning": "s3:GetBucketVersioning (or set the option 'versioned')",
@@ -84,6 +109,16 @@ _ACTIONS = {
     "DeleteMessageBatch": "sqs:DeleteMessage",
     "ChangeMessageVisibilityBatch": "sqs:ChangeMessageVisibility",
     "AssumeRole": "sts:AssumeRole",
+    **{
+        operation: f"{service}:{operation}"
+        for service, operations in (
+            ("sqs", "GetQueueUrl GetQueueAttributes SetQueueAttributes ListQueueTags DeleteQueue"),
+            ("sqs", "ListDeadLetterSourceQueues"),
+            ("sns", "GetTopicAttributes SetTopicAttributes ListSubscriptionsByTopic Subscribe DeleteTopic"),
+            ("events", "DescribeRule PutTargets ListTargetsByRule RemoveTargets DeleteRule"),
+        )
+        for operation in operations.split()
+    },
 }
 
 

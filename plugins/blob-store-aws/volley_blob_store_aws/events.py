@@ -71,8 +71,16 @@ def _from_record(record: dict[str, Any]) -> tuple[BlobRef, ...]:
         raise ValueError(f"the event {name!r} is unknown")
     s3 = _mapping(record.get("s3"), "'s3'")
     written = _mapping(s3.get("object"), "'object'")
-    key = unquote_plus(_text(written, "key"), errors="strict")
+    key = _text(written, "key")
+    if not _is_plain(s3, key):
+        key = unquote_plus(key, errors="strict")
     return (_ref(s3, written, key, _optional(written, "versionId"), record.get("eventTime")),)
+
+
+def _is_plain(s3: dict[str, Any], key: str) -> bool:
+    """Whether the key is not URL-encoded. So it is with versitygw, which also puts it into the bucket's ARN."""
+    bucket = s3.get("bucket")
+    return isinstance(bucket, dict) and str(bucket.get("arn")).endswith(f"/{key}")
 
 
 def _from_event_bridge(event: dict[str, Any]) -> tuple[BlobRef, ...]:
@@ -85,7 +93,7 @@ def _from_event_bridge(event: dict[str, Any]) -> tuple[BlobRef, ...]:
         raise ValueError(f"the event {kind!r} is unknown")
     detail = _mapping(event.get("detail"), "'detail'")
     written = _mapping(detail.get("object"), "'object'")
-    # Here, and only here, the key is not URL-encoded.
+    # Here the key is not URL-encoded.
     return (_ref(detail, written, _text(written, "key"), _optional(written, "version-id"), event.get("time")),)
 
 

@@ -8,7 +8,11 @@ from pydantic import Field, field_validator
 
 from volley_blob_store_aws.credentials import AwsConfig
 from volley_blob_store_aws.s3 import S3AccessConfig, S3BlobReader, S3BlobReaderConfig
-from volley_blob_store_aws.sqs import SqsNotificationSource, SqsNotificationSourceConfig
+from volley_blob_store_aws.sqs import (
+    LONGEST_HIDDEN_SECONDS,
+    SqsNotificationSource,
+    SqsNotificationSourceConfig,
+)
 from volley_connectors.blob import BlobSource, BlobSourceConfig
 from volley_core import NotificationSource, Seconds
 
@@ -36,6 +40,12 @@ class S3SourceConfig(BlobSourceConfig, S3AccessConfig):
         default=None, description="Where the queue's service is, if it is not where endpoint_url says."
     )
     wait_seconds: Seconds = Field(default=1.0, le=20, description="How long a poll of the queue waits for a message.")
+    visibility_seconds: Seconds = Field(
+        default=300.0,
+        gt=0,
+        le=LONGEST_HIDDEN_SECONDS,
+        description=BlobSourceConfig.model_fields["visibility_seconds"].description,
+    )
 
     @field_validator("bucket")
     @classmethod

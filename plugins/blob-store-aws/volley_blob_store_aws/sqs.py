@@ -7,6 +7,7 @@ import random
 import re
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, ClassVar
 
 from pydantic import Field, field_validator
@@ -18,7 +19,9 @@ from volley_connectors.complaints import Complaints
 from volley_core import Notification, Seconds, TransientError
 
 _BATCH = 10
-_LONGEST_HIDDEN_SECONDS = 43_200
+_CALLS_AT_ONCE = 16
+"""Batches under way together. With as many polls as there are threads by default, they fit the connection pool."""
+LONGEST_HIDDEN_SECONDS = 43_200
 _ENTRY_TRIES = 4
 _QUEUE_HOST = re.compile(r"https?://sqs\.([a-z0-9-]+)\.amazonaws\.com")
 
@@ -37,7 +40,7 @@ class SqsNotificationSourceConfig(AwsConfig):
     visibility_seconds: Seconds = Field(
         default=300.0,
         gt=0,
-        le=_LONGEST_HIDDEN_SECONDS,
+        le=LONGEST_HIDDEN_SECONDS,
         description="How long a message stays hidden from others after it was taken.",
     )
 
@@ -83,7 +86,7 @@ class SqsNotificationSource:
         self._tell("delete_message_batch", receipts)
 
     def extend(self, receipts: Sequence[str], seconds: float) -> None:
-        hidden = min(math.ceil(seconds), _LONGEST_HIDDEN_SECONDS)
+        hidden = min(math.ceil(seconds), LONGEST_HIDDEN_SECONDS)
         self._tell("change_message_visibility_batch", receipts, VisibilityTimeout=hidden)
 
     def release(self, receipts: Sequence[str]) -> None:
@@ -114,11 +117,16 @@ class SqsNotificationSource:
     def _tell(self, operation: str, receipts: Sequence[str], **what: int) -> None:
         """Send one batch call per ten receipts; those that SQS no longer knows are none of our business."""
         distinct = [receipt for receipt in dict.fromkeys(receipts) if receipt]
+        chunks = [distinct[first : first + _BATCH] for first in range(0, len(distinct), _BATCH)]
+        if not chunks:
+            return
         refused: dict[str, str] = {}
         with translated(f"Calling {operation} on {self._config.queue_url}"):
-            for first in range(0, len(distinct), _BATCH):
-                chunk = distinct[first : first + _BATCH]
-                refused |= self._insist(getattr(self._client(), operation), chunk, what)
+            call = getattr(self._client(), operation)
+            # An error of one call ends the iteration, which takes back the calls that did not begin.
+            with ThreadPoolExecutor(min(_CALLS_AT_ONCE, len(chunks)), "volley-sqs") as pool:
+                for failed in pool.map(lambda chunk: self._insist(call, chunk, what), chunks):
+                    refused |= failed
         if refused:
             raise TransientError(
                 f"{self.connector_id}: {operation} failed for {len(refused)} of {len(distinct)} messages "
