@@ -21,6 +21,7 @@ from volley_connectors.decoders.streams import Compression, Transcoded, decoding
 from volley_core import BadRecords, ByteSize, ConnectorConfig, DecodeError
 
 _SAMPLE_BYTES = 8 * 1024 * 1024
+_HEADER_BYTES = 64 * 1024
 
 
 class CsvDecoderConfig(ConnectorConfig):
@@ -38,7 +39,7 @@ class CsvDecoderConfig(ConnectorConfig):
     encoding: str = Field("utf8", description="The text's encoding, as Python names it.")
     compression: Compression = Field("auto", description="How objects are compressed; auto: told by their first bytes.")
     block_bytes: ByteSize = Field(
-        2 * 1024 * 1024,
+        1024 * 1024,
         ge=1024,
         description="How much text is parsed at once; about one Arrow batch. A record longer than 128 MB is refused.",
     )
@@ -75,7 +76,7 @@ class CsvDecoder:
             block = next(iter(blocks), None)
             if block is None:
                 return pa.schema([(name, pa.string()) for name in blocks.names or []])
-            names = blocks.names or [f"_c{i}" for i in range(len(self._dialect.values(block)))]
+            names = blocks.names or [f"_c{i}" for i in range(self._width(block))]
             table = pc.read_csv(
                 io.BytesIO(block),
                 pc.ReadOptions(use_threads=False, column_names=names, block_size=len(block) + 1),
@@ -96,7 +97,7 @@ class CsvDecoder:
             blocks = self._blocks(file, self._config.block_bytes)
             for block in blocks:
                 if parser is None:
-                    names = blocks.names or _positions(schema, bad.extras, len(self._dialect.values(block)))
+                    names = blocks.names or _positions(schema, bad.extras, self._width(block))
                     parser = CsvParser(schema, bad, names, self._dialect, self._config.null_values)
                 yield from parser.batches(block)
 
@@ -108,6 +109,10 @@ class CsvDecoder:
     def within(self, piece: lines.ByteRange) -> CsvDecoder:
         return CsvDecoder(self._config, (piece[0], piece[1]))
 
+    def _width(self, block: bytes) -> int:
+        begin, end = next(self._dialect.spans(block))
+        return len(self._dialect.values(block[begin:end]))
+
     @property
     def _dialect(self) -> CsvDialect:
         config = self._config
@@ -115,16 +120,19 @@ class CsvDecoder:
 
     def _blocks(self, file: BinaryIO, block_bytes: int) -> CsvBlocks:
         stream: Any = decompressed(file, self._config.compression)
-        whole = stream is file
+        header = self._config.header
         if not _is_utf8(self._config.encoding):
             stream = Transcoded(stream, self._config.encoding)
+        if self._bounds is None or stream is not file:
+            return CsvBlocks(stream, self._dialect, block_bytes, header=header)
+        start, end = self._bounds
         names = None
-        if self._bounds is not None and whole:
-            if self._bounds[0] and self._config.header:
-                names = CsvBlocks(stream, self._dialect, block_bytes, header=True).names
-            stream = lines.LineRange(file, self._bounds)
-        header = self._config.header and names is None
-        return CsvBlocks(stream, self._dialect, block_bytes, header=header, names=names)
+        if header:
+            # It may stand behind comments that fill whole pieces.
+            beginning = CsvBlocks(stream, self._dialect, _HEADER_BYTES, header=True)
+            names = beginning.names
+            start = max(start, beginning.header_end + lines.mark_bytes(file))
+        return CsvBlocks(lines.LineRange(file, (start, end)), self._dialect, block_bytes, header=False, names=names)
 
 
 def _is_utf8(encoding: str) -> bool:

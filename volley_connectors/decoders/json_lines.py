@@ -158,7 +158,8 @@ def _readable(schema: pa.Schema) -> pa.Schema | None:
 
 
 def _readable_type(kind: pa.DataType) -> Any:
-    if pa.types.is_date32(kind):
+    # Arrow would move a text with a zone to UTC, even where the column keeps none.
+    if pa.types.is_date32(kind) or (pa.types.is_timestamp(kind) and not kind.tz):
         return pa.string()
     if pa.types.is_struct(kind):
         children = [(child, _readable_type(child.type)) for child in kind]

@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 from collections.abc import Callable, Iterator
-from datetime import date
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 
-from volley_connectors.decoders.timestamps import parse_timestamp
+from volley_connectors.decoders.timestamps import parse_date, parse_timestamp
 from volley_core import DecodeError
 from volley_core.bad_records import CORRUPT_RECORD
 
 _SHOWN = 80
 _EPOCHS = {"none": 0, "seconds": 1_000_000, "milliseconds": 1000, "microseconds": 1}
-_NOT_NUMBERS = {"NaN", "Infinity", "-Infinity"}
+_NOT_NUMBERS = {"NaN", "Infinity", "+Infinity", "-Infinity", "+INF", "-INF"}
+_DECIMAL = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?", re.ASCII)
+_SURROGATE = re.compile(r"\\u[dD][89a-fA-F]")
 _MISFIT = (ValueError, TypeError, ArithmeticError, pa.ArrowException)
 
 
@@ -91,10 +93,26 @@ def _objects(block: bytes, number: int) -> Iterator[dict[str, Any]]:
                 value, at = _JSON.raw_decode(text, at)
             except (ValueError, RecursionError) as error:
                 raise DecodeError(f"row {number} is not JSON ({error}): {text[:_SHOWN]!r}") from error
-            if value is not None and not isinstance(value, dict):
+            if _SURROGATE.search(text):
+                value = _encodable(value)
+            # As Spark does, an array of objects is taken for its objects.
+            found = value if isinstance(value, list) else [{} if value is None else value]
+            if not all(isinstance(one, dict) for one in found):
                 raise DecodeError(f"row {number} is not a JSON object: {text[:_SHOWN]!r}")
-            yield value or {}
+            yield from found
+            number += len(found) - 1
             at = _skip_space(text, at)
+
+
+def _encodable(value: Any) -> Any:
+    """A value whose texts have an encoding: half a pair of surrogates has none, and becomes a question mark."""
+    if isinstance(value, dict):
+        return {_encodable(key): _encodable(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_encodable(item) for item in value]
+    if isinstance(value, str) and not isinstance(value, _Number):
+        return value.encode(errors="replace").decode()
+    return value
 
 
 def _decode(line: bytes, number: int) -> str:
@@ -235,10 +253,9 @@ def _float(value: Any) -> float:
 
 
 def _decimal(value: Any) -> Decimal:
-    try:
-        return Decimal(value)
-    except (InvalidOperation, TypeError):
-        raise ValueError("not a decimal number") from None
+    if not isinstance(value, str) or not _DECIMAL.fullmatch(value):
+        raise ValueError("not a decimal number")
+    return Decimal(value)
 
 
 def _boolean(value: Any) -> bool:
@@ -254,7 +271,7 @@ _PLAIN: list[tuple[Callable[[pa.DataType], bool], _Converter]] = [
     (pa.types.is_floating, _float),
     (pa.types.is_decimal, _decimal),
     (pa.types.is_boolean, _boolean),
-    (pa.types.is_date, lambda value: date.fromisoformat(_text(value))),
+    (pa.types.is_date, lambda value: parse_date(_text(value))),
     (pa.types.is_binary, lambda value: base64.b64decode(_text(value), validate=True)),
     (pa.types.is_null, lambda value: None),
 ]

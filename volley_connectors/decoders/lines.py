@@ -32,6 +32,12 @@ def cut(file: BinaryIO, target_bytes: int) -> Sequence[ByteRange]:
     return list(pairwise(bounds))
 
 
+def mark_bytes(file: BinaryIO) -> int:
+    """How many bytes the byte order mark takes."""
+    file.seek(0)
+    return len(_BOM) if file.read(len(_BOM)) == _BOM else 0
+
+
 class LineRange:
     """Reads the lines that begin within a range of bytes, as a file that cannot be sought."""
 
@@ -80,14 +86,12 @@ def opened(file: BinaryIO, compression: Compression, bounds: ByteRange | None) -
     return LineRange(file, bounds) if bounds is not None and stream is file else stream
 
 
-def last_line_end(text: bytes) -> int:
-    """Where the last whole line ends."""
-    return text.rfind(b"\n") + 1
+def blocks(stream: Any, block_bytes: int, last_end: Callable[[bytes], int] = len) -> Iterator[bytes]:
+    """A text in pieces that end where a record does: at a line's end, or where `last_end` finds it in whole lines.
 
-
-def blocks(stream: Any, block_bytes: int, last_end: Callable[[bytes], int] = last_line_end) -> Iterator[bytes]:
-    """A text in pieces that end where a record does, which `last_end` finds. The byte order mark is left out."""
-    parts: list[bytes] = []
+    The byte order mark is left out.
+    """
+    parts: list[bytes | memoryview] = []
     held = 0
     first = True
     while chunk := stream.read(block_bytes):
@@ -95,15 +99,21 @@ def blocks(stream: Any, block_bytes: int, last_end: Callable[[bytes], int] = las
             chunk, first = chunk.removeprefix(_BOM), False
         held += len(chunk)
         # Only a newline in the new chunk can be an end that was not there before.
-        if b"\n" not in chunk:
+        line_end = chunk.rfind(b"\n") + 1
+        if not line_end:
             _refuse_endless(held)
             parts.append(chunk)
             continue
-        text = b"".join((*parts, chunk))
+        # Blocks are big: nothing is copied twice.
+        view = memoryview(chunk)
+        text = b"".join((*parts, view[:line_end]))
+        parts = [view[line_end:]]
         end = last_end(text)
+        if end < len(text):
+            parts.insert(0, text[end:])
+        held = len(chunk) - line_end + len(text) - end
         if end:
-            yield text[:end]
-        parts, held = [text[end:]], len(text) - end
+            yield text[:end] if end < len(text) else text
         _refuse_endless(held)
     rest = b"".join(parts)
     if rest:

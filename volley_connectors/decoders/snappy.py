@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import BinaryIO
 
 import pyarrow as pa
 
-from volley_core import DecodeError
+from volley_core import ConfigError, DecodeError
 
 _COMPRESSED, _PLAIN, _PADDING, _IDENTIFIER = 0x00, 0x01, 0xFE, 0xFF
 _LARGEST_CHUNK = 65536
 _CRC_BYTES = 4
+_MASK_DELTA = 0xA282EAD8
 
 
 class FramedSnappy:
-    """A file's content, chunk by chunk. The checksums, CRC-32C, are not compared: Python has no fast one."""
+    """A file's content, chunk by chunk. That whole chunks are missing at the end, the format does not tell."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
+        self._crc32c = _crc32c()
         self._codec = pa.Codec("snappy")
         self._rest = b""
 
@@ -45,12 +48,20 @@ class FramedSnappy:
         if len(head) < 4 or len(body) < length:
             raise DecodeError("the framed Snappy data ends too early")
         if kind == _COMPRESSED:
-            return self._decompress(body[_CRC_BYTES:])
+            return self._checked(self._decompress(body[_CRC_BYTES:]), body)
         if kind == _PLAIN:
-            return body[_CRC_BYTES:]
+            return self._checked(body[_CRC_BYTES:], body)
         if kind == _IDENTIFIER or 0x80 <= kind <= _PADDING:
             return b""
         raise DecodeError(f"not framed Snappy: a chunk of type {kind:#04x}")
+
+    def _checked(self, data: bytes, body: bytes) -> bytes:
+        crc = self._crc32c(data)
+        # The format stores sums rotated and shifted, so that a sum over sums stays strong.
+        masked = ((crc >> 15 | crc << 17) + _MASK_DELTA) & 0xFFFFFFFF
+        if masked != int.from_bytes(body[:_CRC_BYTES], "little"):
+            raise DecodeError("the framed Snappy data is damaged: a checksum differs")
+        return data
 
     def _decompress(self, data: bytes) -> bytes:
         length = shift = 0
@@ -65,3 +76,14 @@ class FramedSnappy:
             return bytes(self._codec.decompress(data, decompressed_size=length, asbytes=True))
         except (OSError, pa.ArrowException) as error:
             raise DecodeError(f"not framed Snappy: {error}") from error
+
+
+def _crc32c() -> Callable[[bytes], int]:
+    try:
+        from google_crc32c import value
+    except ImportError as error:
+        raise ConfigError(
+            "Framed Snappy needs the package google-crc32c. Run: pip install 'volley-connectors[file-formats]'"
+        ) from error
+    found: Callable[[bytes], int] = value
+    return found

@@ -6,6 +6,7 @@ import codecs
 import lzma
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import Any, BinaryIO, Literal, TypeAlias
 
 import pyarrow as pa
@@ -43,42 +44,69 @@ def decompressed(file: BinaryIO, compression: Compression = "auto") -> Any:
     if codec in (None, "none"):
         return file
     if codec == "xz":
-        return _Decompressed(file, lzma.LZMADecompressor)
+        return _Decompressed(file, lzma.LZMADecompressor, lzma.LZMAError)
+    if codec == "gzip" and (igzip := _igzip()) is not None:
+        return _Decompressed(file, partial(igzip.IgzipDecompressor, flag=igzip.DECOMP_GZIP), igzip.IsalError)
     if codec == "snappy":
         return FramedSnappy(file)
     return pa.CompressedInputStream(pa.PythonFile(file, mode="r"), codec)
 
 
-class _Decompressed:
-    """A file through one of the standard library's decompressors, stream after stream."""
+def _igzip() -> Any:
+    """The fastest reader of gzip, of the extra file-formats. Without it Arrow's takes twice the time."""
+    try:
+        from isal import igzip_lib
+    except ImportError:
+        return None
+    return igzip_lib
 
-    def __init__(self, file: BinaryIO, make: Callable[[], Any]) -> None:
+
+class _Decompressed:
+    """A file through a decompressor of one stream, stream after stream: gzip and xz files may hold several."""
+
+    def __init__(self, file: BinaryIO, make: Callable[[], Any], error: type[Exception]) -> None:
         self._file = file
         self._make = make
-        self._stream = make()
-        self._fresh = True
+        self._error = error
+        self._stream: Any = None
 
     def read(self, size: int = -1) -> bytes:
-        """Up to so many bytes; empty at the end."""
+        """So many bytes; fewer only at the end."""
+        parts: list[bytes] = []
+        missing = size
+        while missing and (data := self._some(missing)):
+            parts.append(data)
+            missing -= len(data) if size >= 0 else 0
+        return parts[0] if len(parts) == 1 else b"".join(parts)
+
+    def _some(self, most: int) -> bytes:
         while True:
-            if self._stream.eof:
-                rest = self._stream.unused_data.lstrip(b"\0") or self._file.read(_READ_BYTES).lstrip(b"\0")
-                if not rest:
+            chunk = b""
+            if self._stream is None or self._stream.eof:
+                chunk = self._next_stream()
+                if not chunk:
                     return b""
-                self._stream, self._fresh = self._make(), False
-                data = self._stream.decompress(rest, size)
+                self._stream = self._make()
             elif self._stream.needs_input:
                 chunk = self._file.read(_READ_BYTES)
                 if not chunk:
-                    if self._fresh:
-                        return b""
                     raise DecodeError("the compressed data ends too early")
-                self._fresh = False
-                data = self._stream.decompress(chunk, size)
-            else:
-                data = self._stream.decompress(b"", size)
+            try:
+                data = self._stream.decompress(chunk, most)
+            except self._error as error:
+                raise DecodeError(f"the compressed data is damaged: {error}") from error
             if data:
                 return bytes(data)
+
+    def _next_stream(self) -> bytes:
+        """Bytes that the next stream begins with; empty at the end. Zeros between streams are padding."""
+        rest = b"" if self._stream is None else self._stream.unused_data.lstrip(b"\0")
+        while not rest:
+            chunk = self._file.read(_READ_BYTES)
+            if not chunk:
+                return b""
+            rest = chunk if self._stream is None else chunk.lstrip(b"\0")
+        return rest
 
 
 class Transcoded:
@@ -102,7 +130,7 @@ def decoding(kind: str) -> Iterator[None]:
     """Turn what Arrow raises about bad bytes into DecodeError; what the store raises goes through as it is."""
     try:
         yield
-    except (pa.ArrowException, UnicodeError, lzma.LZMAError) as error:
+    except (pa.ArrowException, UnicodeError) as error:
         raise DecodeError(f"not valid {kind}: {error}") from error
     except OSError as error:
         # Arrow reports a broken compressed stream as an OSError without a number; real input errors have one.

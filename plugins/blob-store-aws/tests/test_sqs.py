@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 from botocore.stub import Stubber
 from volley_blob_store_aws import SqsNotificationSource, SqsNotificationSourceConfig
-from volley_blob_store_aws import sqs as sqs_module
 from volley_blob_store_aws.events import parse
 
 from tests.servers.aws import KEYS, Distant, QueueServer, client, depth
