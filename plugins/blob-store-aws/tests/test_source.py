@@ -74,6 +74,41 @@ def test_a_restart_may_change_from_the_queue_to_listing_and_reads_nothing_twice(
     listing.close()
 
 
+@pytest.mark.parametrize("versions", ["Enabled", ""])
+def test_what_was_read_is_archived_and_an_event_of_the_archive_is_not_ours(
+    aws: dict[str, Any], s3: Any, sqs: Any, announced: str, tmp_path: Path, versions: str
+) -> None:
+    if versions:
+        s3.put_bucket_versioning(Bucket="landing", VersioningConfiguration={"Status": versions})
+    for number in range(3):
+        put(s3, f"in/2024/{number}.json", number)
+    config = S3SourceConfig(
+        bucket="landing",
+        prefix="in/",
+        queue_url=announced,
+        wait_seconds=0,
+        schema=SCHEMA,
+        state_location=str(tmp_path),
+        clean_source="archive",
+        clean_source_retention=0,
+        archive_path="s3://landing/archive/",
+        **aws,
+    )
+    source = S3Source(config)
+    rows, end = read_epoch(source, source.initial_offset())
+    put(s3, "in/2024/1.json", 11)
+    source.freeze()
+    assert (rows, read_epoch(source, end)) == ([0, 1, 2], ([], end))
+    source.close()
+    keys = [item["Key"] for item in s3.list_objects_v2(Bucket="landing")["Contents"]]
+    assert keys == ["archive/2024/0.json", "archive/2024/2.json", "in/2024/1.json"], "an overwritten object stays"
+    again = S3Source(config)
+    again.freeze()
+    assert read_epoch(again, end) == ([], end)
+    again.close()
+    assert depth(sqs, announced) == 0
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
