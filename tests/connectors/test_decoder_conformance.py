@@ -26,6 +26,7 @@ from volley_connectors.decoders.json_lines import JsonLinesDecoder, JsonLinesDec
 from volley_connectors.decoders.orc import OrcDecoder, OrcDecoderConfig
 from volley_connectors.decoders.parquet import ParquetDecoder, ParquetDecoderConfig
 from volley_connectors.decoders.text import TextDecoder, TextDecoderConfig
+from volley_core import BadRecords
 from volley_core.conformance import CuttingDecoderSuite, DecoderSuite, TolerantDecoderSuite
 
 # Every text consists of lines, and each may be a bad record; but this is compressed, and then ends.
@@ -85,6 +86,15 @@ class TestCsv(DecoderSuite, TolerantDecoderSuite, CuttingDecoderSuite):
         for row in table.to_pylist():
             writer.writerow(["" if value is None else _csv(value) for value in row.values()])
         return text.getvalue().encode()
+
+    def test_a_rescued_record_that_cannot_be_read_is_a_row_of_nulls(self, make_decoder: Callable[[], Any]) -> None:
+        """Of a CSV record with too many values the first ones can be read, as Spark does."""
+        schema = pa.schema([("id", pa.int64()), ("name", pa.string()), ("more", pa.string())])
+        bad = BadRecords(lambda record: None, "more", rescue=True)
+        batches = make_decoder().decode_tolerantly(io.BytesIO(b"id,name\n" + self.broken_record), schema, bad)
+        assert [row for batch in batches for row in batch.to_pylist()] == [
+            {"id": 7, "name": "too", "more": '{"_c2":"many","_c3":"values"}'}
+        ]
 
 
 def _csv(value: Any) -> str:
