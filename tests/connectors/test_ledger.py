@@ -15,6 +15,7 @@ from volley_connectors.blob.bookkeeping import Bookkeeper, Rules
 from volley_connectors.blob.identities import RECORD, Order, identify
 from volley_connectors.blob.ledger import Ledger, Verdict
 from volley_connectors.blob.manifests import Entry, ManifestLog
+from volley_connectors.blob.segment_index import Index, SegmentIndex
 from volley_connectors.blob.segments import Segment, StoppedError, merge, write
 from volley_connectors.state import StateStore
 from volley_core import BlobRef, ConfigError
@@ -238,6 +239,23 @@ def test_a_start_reads_only_the_manifests_that_are_not_folded(tmp_path: Path, mo
         *[Verdict.SEEN] * 12,
         Verdict.NEW,
     ]
+
+
+def test_one_who_slept_while_another_went_on_commits_nothing(tmp_path: Path) -> None:
+    sleeper, other = SegmentIndex(StateStore(str(tmp_path))), SegmentIndex(StateStore(str(tmp_path)))
+    assert sleeper.commit(Index(1, folded=1))
+    for number in range(2, 7):
+        assert other.commit(Index(number, folded=number))
+    for number in (2, 5, 6):
+        assert not sleeper.commit(Index(number, folded=100))
+    assert sleeper.last() == Index(6, folded=6)
+    assert len(list((tmp_path / "ledger" / "index").iterdir())) == 2
+
+
+def test_a_commit_whose_answer_got_lost_is_recognised(tmp_path: Path) -> None:
+    index = SegmentIndex(StateStore(str(tmp_path)))
+    assert index.commit(Index(1, folded=1))
+    assert index.commit(Index(1, folded=1))
 
 
 def test_a_later_format_is_not_misread(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ class History:
         """Raise ConfigError if nothing was ever planned here."""
         if not self.numbers():
             raise ConfigError(
-                f"{self._state.location!r} holds no manifests{': there is no such directory' * self._state.is_absent}. "
+                f"{self._state.shown!r} holds no manifests{': there is no such directory' * self._state.is_absent}. "
                 "Give the state_location of a blob source that has run; where a pipeline file names none, it is "
                 "the folder volley-state in its checkpoint."
             )

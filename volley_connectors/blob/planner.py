@@ -95,7 +95,7 @@ class EpochPlanner:
         """The number of the manifest to read after `committed`; `committed` itself if there is nothing."""
         self._deliveries.settle(committed)
         if committed < max(self._found, self._written):
-            if committed < self._found and self._must_remember:
+            if committed < self._found:
                 # One that expired ends the query here, where nothing of it has begun.
                 self._manifests.require(committed + 1)
             return committed + 1

@@ -81,8 +81,12 @@ class SegmentIndex:
     def commit(self, index: Index) -> bool:
         """Make it the one that counts. False if another writer's has its number."""
         data = json.dumps({"format": _FORMAT, "writer": self._writer} | asdict(index)).encode()
-        # A store may have taken the file although the first answer got lost, and then refuse the retry.
-        if not self._index.create(_name(index.number), data) and self._index.read(_name(index.number)) != data:
+        name = _name(index.number)
+        if not self._index.create(name, data) and not self._is_mine(name, data):
+            return False
+        # One who slept while another went on finds its number free again, because old indexes are deleted.
+        if any(self._index.names(after=name)):
+            self._index.delete(name)
             return False
         # The one before is kept for whoever has just listed the names.
         self._index.delete(_name(index.number - 2))
@@ -164,6 +168,13 @@ class SegmentIndex:
     @cached_property
     def _temporary(self) -> Path:
         return Path(tempfile.mkdtemp(prefix="volley-ledger-"))
+
+    def _is_mine(self, name: str, data: bytes) -> bool:
+        """Whether the store took the file although the first answer got lost, and then refused the retry."""
+        try:
+            return self._index.read(name) == data
+        except FileNotFoundError:
+            return False
 
     def _decode(self, data: bytes) -> Index:
         values = json.loads(data)
