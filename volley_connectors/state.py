@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -40,7 +40,7 @@ class StateStore:
             return False
         return True
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes | IO[bytes]) -> None:
         """Write a file, in one step, over what may be there."""
         obstore.put(self._store, name, data)
 
