@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import timedelta
 from functools import cached_property
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import IO, Any, TypeAlias
 
 import obstore
 from obstore.exceptions import AlreadyExistsError, BaseError
@@ -67,7 +67,7 @@ class StateStore:
             self.sync(name)
         return True
 
-    def replace(self, name: str, data: bytes) -> None:
+    def replace(self, name: str, data: bytes | IO[bytes]) -> None:
         """Write a file, in one step, over what may be there."""
         with self._translated(f"Writing {name}", writes=True):
             obstore.put(self._store, name, data)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import pickle
+import tempfile
 from collections.abc import Callable, Iterator
 from decimal import Decimal
 from pathlib import Path
@@ -288,3 +289,30 @@ def test_with_auto_a_name_that_tells_nothing_is_a_corrupt_object(folder: Path, r
     (folder / "a.what").write_text("?")
     with pytest.raises(DecodeError, match="'a.what' tells no format"):
         read(format="auto")
+
+
+def test_more_dead_letters_than_memory_takes_are_all_written(
+    folder: Path, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volley_connectors.blob.dead_letters._MOST_HELD_BYTES", 10_000)
+    (folder / "a.json").write_text("".join(f'{{"id": "x{i}"}}\n{{"id": {i}}}\n' for i in range(100)))
+    rows = read(on_bad_record="dead_letter", dead_letter_path=str(tmp_path / "dead"))
+    assert rows.column("id").to_pylist() == list(range(100))
+    assert [letter["raw"] for letter in letters(tmp_path)] == [b'{"id": "x%d"}' % i for i in range(100)]
+    (file,) = (tmp_path / "dead").glob("*.parquet")
+    assert pq.ParquetFile(file).num_row_groups > 5
+
+
+def test_dead_letters_of_a_split_that_fails_leave_nothing_behind(
+    folder: Path, tmp_path: Path, read: Read, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("volley_connectors.blob.dead_letters._MOST_HELD_BYTES", 1)
+    made: list[Any] = []
+    original = tempfile.TemporaryFile
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **how: made.append(original(**how)) or made[-1])
+    (folder / "a.json").write_text(BAD)
+    (folder / "b.json").write_bytes(gzip.compress(BAD.encode())[:-10])
+    with pytest.raises(DecodeError):
+        read(on_bad_record="dead_letter", dead_letter_path=str(tmp_path / "dead"))
+    assert letters(tmp_path) == []
+    assert [file.closed for file in made] == [True]

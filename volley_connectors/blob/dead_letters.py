@@ -7,8 +7,9 @@ the same file again, so that every dead letter stands there once.
 from __future__ import annotations
 
 import hashlib
+import tempfile
 import time
-from typing import Any
+from typing import IO, Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -17,6 +18,9 @@ from volley_connectors.blob.splits import BlobSplit, Portion
 from volley_connectors.state import StateStore
 from volley_core import BadRecord
 
+_MOST_HELD_BYTES = 16 * 1024 * 1024
+_ROW_BYTES = 1000
+"""About what a letter takes beside its raw bytes."""
 SCHEMA = pa.schema(
     [
         ("object", pa.string()),
@@ -33,14 +37,19 @@ SCHEMA = pa.schema(
 
 
 class DeadLetters:
-    """The dead letters of one split, held in memory until it is done."""
+    """The dead letters of one split. A few are held in memory, more in a temporary file, until the split is done."""
 
-    def __init__(self, location: str, source: str, memory: str) -> None:
+    def __init__(self, location: str, source: str, memory: str, split: BlobSplit) -> None:
         """`memory` tells this query from others that use the same location."""
         self._location = location
         self._source = source
-        self._memory = memory
+        self._epoch = split.manifest
+        owner = hashlib.sha256(f"{source}\0{memory}".encode()).hexdigest()[:12]
+        self._name = f"{owner}-{split.manifest:010d}-{split.index:06d}.parquet"
         self._rows: list[dict[str, Any]] = []
+        self._held_bytes = 0
+        self._file: IO[bytes] | None = None
+        self._writer: Any = None
 
     def add(self, portion: Portion, record: BadRecord) -> None:
         """Keep one record. Its row is counted from where the portion begins."""
@@ -50,18 +59,28 @@ class DeadLetters:
         """Keep a whole object that could not be read, or only its name where it is too big."""
         self._append(portion, error, raw, None)
 
-    def write(self, split: BlobSplit) -> None:
+    def write(self) -> None:
         """Store what was kept."""
-        if not self._rows:
+        if not self._rows and self._file is None:
             return
-        found = pa.Table.from_pylist(
-            [row | {"epoch": split.manifest, "source": self._source} for row in self._rows], schema=SCHEMA
-        )
-        buffer = pa.BufferOutputStream()
-        pq.write_table(found, buffer, compression="zstd")
-        owner = hashlib.sha256(f"{self._source}\0{self._memory}".encode()).hexdigest()[:12]
-        name = f"{owner}-{split.manifest:010d}-{split.index:06d}.parquet"
-        StateStore(self._location).replace(name, buffer.getvalue().to_pybytes())
+        self._spill()
+        assert self._file is not None
+        self._writer.close()
+        self._file.seek(0)
+        StateStore(self._location).replace(self._name, self._file)
+
+    def close(self) -> None:
+        """Let go of what was not written."""
+        if self._file is not None:
+            self._writer.close()
+            self._file.close()
+
+    def _spill(self) -> None:
+        if self._file is None:
+            self._file = tempfile.TemporaryFile(prefix="volley-letters-")  # noqa: SIM115 - closed by `close`
+            self._writer = pq.ParquetWriter(self._file, SCHEMA, compression="zstd")
+        self._writer.write_batch(pa.RecordBatch.from_pylist(self._rows, schema=SCHEMA))
+        self._rows, self._held_bytes = [], 0
 
     def _append(self, portion: Portion, error: str, raw: bytes | None, row: int | None) -> None:
         self._rows.append(
@@ -73,5 +92,10 @@ class DeadLetters:
                 "raw": raw,
                 "error": error,
                 "time": time.time_ns() // 1000,
+                "epoch": self._epoch,
+                "source": self._source,
             }
         )
+        self._held_bytes += _ROW_BYTES + len(raw or b"")
+        if self._held_bytes > _MOST_HELD_BYTES:
+            self._spill()

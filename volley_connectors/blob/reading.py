@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, nullcontext
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, BinaryIO
@@ -64,15 +65,18 @@ class SplitReading:
             )
 
     def records(self, split: BlobSplit) -> Iterator[StreamRecord]:
-        letters = self._dead_letters()
+        letters = self._dead_letters(split)
         found: list[BlobReport] = []
-        with Prefetch(self.reader, [portion.blob for portion in split.portions]) as files:
+        with (
+            Prefetch(self.reader, [portion.blob for portion in split.portions]) as files,
+            closing(letters) if letters is not None else nullcontext(),
+        ):
             for index, portion in enumerate(split.portions):
                 reading = _PortionReading(self, portion, split.schema, letters, partial(files.open, index))
                 yield from reading.records()
                 found.append(reading.report)
-        if letters is not None:
-            letters.write(split)
+            if letters is not None:
+                letters.write()
         if self.reports is not None:
             self.reports.write(split.manifest, split.index, found)
 
@@ -86,10 +90,11 @@ class SplitReading:
         """Whether columns that the schema lacks end the query."""
         return self.config.schema_evolution in ("fail", "add_new_columns")
 
-    def _dead_letters(self) -> DeadLetters | None:
+    def _dead_letters(self, split: BlobSplit) -> DeadLetters | None:
         if self.config.dead_letter_path is None:
             return None
-        return DeadLetters(self.config.dead_letter_path, self.connector_id, self.config.state_location or "")
+        memory = self.config.state_location or ""
+        return DeadLetters(self.config.dead_letter_path, self.connector_id, memory, split)
 
 
 class _PortionReading:
