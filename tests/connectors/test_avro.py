@@ -346,9 +346,10 @@ def test_any_wrong_byte_of_a_block_with_a_checksum_is_found(kind: Any) -> None:
 
 
 @pytest.mark.parametrize("kind", [["null", "string"], ["null", "string", "int"]], ids=["native", "row by row"])
-def test_any_wrong_byte_at_all_gives_all_rows_or_a_decode_error(kind: Any) -> None:
+@pytest.mark.parametrize("codec", ["null", "deflate", "zstandard"])
+def test_any_wrong_byte_at_all_gives_all_rows_or_a_decode_error(kind: Any, codec: str) -> None:
     """Without a checksum a value may come out changed, but no row is lost, and no other error is raised."""
-    data = write(record(("id", "long"), ("text", kind)), SMALL_ROWS, "null", sync_interval=400)
+    data = write(record(("id", "long"), ("text", kind)), SMALL_ROWS, codec, sync_interval=400)
     refused = 0
     for byte in range(len(data)):
         try:

@@ -23,7 +23,7 @@ from volley_connectors.decoders.pieces import evenly
 from volley_connectors.decoders.streams import codec_of, decoding
 from volley_core import BadRecords, ByteSize, ConnectorConfig, DecodeError
 
-_ROW_SHARE = 8
+_ROW_SHARE = 4
 """So many times fewer bytes are decoded at once where each value is a Python object in between."""
 
 
@@ -39,7 +39,7 @@ class AvroDecoderConfig(ConnectorConfig):
     )
     batch_rows: int = Field(10_000, gt=0, description="Most rows in one Arrow batch.")
     block_bytes: ByteSize = Field(
-        4 * 1024 * 1024, ge=1024, description="How much decompressed data is decoded at once; a block at least."
+        2 * 1024 * 1024, ge=1024, description="How much decompressed data is decoded at once; a block at least."
     )
 
     @field_validator("reader_schema")

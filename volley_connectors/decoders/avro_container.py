@@ -10,12 +10,21 @@ import json
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
+from contextlib import suppress
+from types import ModuleType
 from typing import Any, BinaryIO, TypeAlias
 
 import pyarrow as pa
 
 from volley_connectors.decoders.streams import decompressed
 from volley_core import DecodeError
+
+inflating: ModuleType = zlib
+with suppress(ImportError):
+    from isal import isal_zlib
+
+    # Twice as fast as zlib, and of the same interface but for its error.
+    inflating = isal_zlib
 
 ByteRange: TypeAlias = tuple[int, int]
 """Where a piece of a file begins and ends. A block belongs to the piece in which the marker before it begins."""
@@ -28,6 +37,16 @@ MARKER_BYTES = 16
 _FIRST_READ_BYTES = 16 * 1024
 _MOST_READ_BYTES = 512 * 1024
 _MOST_VARINT_BYTES = 10
+_BROKEN: tuple[type[Exception], ...] = (
+    inflating.error,
+    lzma.LZMAError,
+    ValueError,
+    EOFError,
+    IndexError,
+    OSError,
+    pa.ArrowException,
+)
+"""What decompressors raise."""
 
 
 class Container:
@@ -69,7 +88,7 @@ class Container:
                 )
             try:
                 yield count, self._decompress(data)
-            except (zlib.error, lzma.LZMAError, ValueError, EOFError, IndexError, OSError, pa.ArrowException) as error:
+            except _BROKEN as error:
                 raise DecodeError(f"not valid Avro: the block at byte {start} is corrupt: {error}") from error
 
 
@@ -167,7 +186,7 @@ class _Bytes:
 
 
 def _deflate(data: bytes) -> bytes:
-    return zlib.decompress(data, -zlib.MAX_WBITS)
+    return bytes(inflating.decompress(data, -zlib.MAX_WBITS))
 
 
 def _snappy(data: bytes) -> bytes:
