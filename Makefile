@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest --durations=15
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: $(STAMP) ## stream files into a table, with a crash in the middle, and count the rows
@@ -52,6 +52,10 @@ format: $(STAMP) ## format the code and mend what ruff can
 .PHONY: bench
 bench: $(STAMP) ## the engine benchmark
 	$(BIN)/python -m benchmarks.engine
+
+.PHONY: bench-decoders
+bench-decoders: $(STAMP) ## each decoder beside Spark's own reader, on one core
+	$(BIN)/python -m benchmarks.decoders
 
 .PHONY: constraints
 constraints: $(STAMP) ## pin the newest versions of all dependencies that fit together
