@@ -20,7 +20,7 @@ PYTEST := $(BIN)/python -m pytest --durations=15
 
 .PHONY: help
 help: ## list the commands
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-12s %s\n", $$1, $$2 }' Makefile
 
 .PHONY: demo
 demo: $(STAMP) ## stream files into a table, with a crash in the middle, and count the rows

@@ -20,12 +20,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from volley_connectors.decoders import timestamps
 from volley_connectors.decoders.avro import AvroDecoder, AvroDecoderConfig
 from volley_connectors.decoders.csv import CsvDecoder, CsvDecoderConfig
 from volley_connectors.decoders.json_lines import JsonLinesDecoder, JsonLinesDecoderConfig
 from volley_connectors.decoders.parquet import ParquetDecoder, ParquetDecoderConfig
 from volley_connectors.registry import build
-from volley_core import ConfigError, DecodeError
+from volley_core import BadRecord, BadRecords, ConfigError, DecodeError
 from volley_core.schema import parse_schema
 
 JSON = JsonLinesDecoder(JsonLinesDecoderConfig())
@@ -132,6 +133,11 @@ def test_an_error_of_the_store_is_not_called_corruption() -> None:
         (b'{"a":"0.10"}', "a decimal(9,2)", Decimal("0.10")),
         (b'{"a":1e2}', "a decimal(9,2)", Decimal("100.00")),
         (b'{"a":7.0}', "a int", 7),
+        (b'[{"a":7}]', "a int", 7),
+        (b'{"a":"2024-1-1T12:00"}', "a date", date(2024, 1, 1)),
+        (b'{"a":"2024-01-01 12:00:00 Europe/Vienna"}', "a timestamp", datetime(2024, 1, 1, 11, tzinfo=UTC)),
+        (rb'{"a":"x\ud83d"}', "a string", "x?"),
+        (b'{"a":"-INF"}', "a double", float("-inf")),
         (b'{"a":12.50}', "a string", "12.50"),
         (b'{"a":true}', "a string", "true"),
         (b'{"a":{"x":[1.0,null,"\xc3\xbc"]}}', "a string", '{"x":[1.0,null,"\u00fc"]}'),
@@ -161,6 +167,8 @@ def test_json_value(line: bytes, ddl: str, value: Any) -> None:
         (b'{"a":0.001}', "a decimal(9,2)", "row 1, column 'a': '0.001'"),
         (b'{"a":"2024-02-30"}', "a date", "row 1, column 'a': '2024-02-30'"),
         (b'{"a":"soon"}', "a timestamp", "row 1, column 'a': 'soon'"),
+        (b'{"a":"2024-01-01T00:00:00Z"}', "a timestamp_ntz", "row 1, column 'a'"),
+        (b'{"a":true}', "a decimal(9,2)", "row 1, column 'a'"),
         (b'{"a":"?"}', "a binary", "row 1, column 'a'"),
         (b'{"a":[1]}', "a struct<b: int>", "not an object"),
         (b'{"a":1}\n{"b":1}', "a int not null", "row 2: column 'a' is null but declared not null"),
@@ -244,6 +252,89 @@ def test_csv_timestamps_with_and_without_zone_in_one_column() -> None:
         "2024-01-01T02:00:00+00:00",
         "2023-12-31T23:00:00.500000+00:00",
     ]
+
+
+def test_csv_timestamps_of_many_spellings_are_not_read_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(timestamps, "parse_timestamp", None)
+    data = b"t\n2024-01-01T00:00:00.1234567Z\n2024-01-01 02:00:00.5\n\n2024-01-01T00:00:00+01:00\n2024-01-01\n"
+    assert [row["t"].isoformat()[:26] for row in decode(CSV, data, "t timestamp")] == [
+        "2024-01-01T00:00:00.123456",
+        "2024-01-01T02:00:00.500000",
+        "2023-12-31T23:00:00+00:00",
+        "2024-01-01T00:00:00+00:00",
+    ]
+
+
+def test_a_csv_header_behind_many_comments_is_no_row_in_any_piece() -> None:
+    decoder = CsvDecoder(CsvDecoderConfig(comment="#"))
+    for mark in (b"", b"\xef\xbb\xbf"):
+        data = mark + b"# a comment\n" * 50 + b"a,b\n" + b"".join(b"%d,x\n" % n for n in range(50))
+        for size in (10, 100, 300, 599, 600, 603, 604, 607):
+            pieces = decoder.cut(io.BytesIO(data), size)
+            rows = [row for piece in pieces for row in decode(decoder.within(piece), data, "b string, a int")]
+            assert rows == [{"b": "x", "a": n} for n in range(50)]
+
+
+def test_a_piece_of_a_csv_in_another_encoding_is_transcoded() -> None:
+    decoder = CsvDecoder(CsvDecoderConfig(encoding="utf-16"))
+    data = "a,b\n1,ü\n".encode("utf-16")
+    (piece,) = decoder.cut(io.BytesIO(data), 4)
+    assert decode(decoder.within(piece), data, "b string") == [{"b": "ü"}]
+
+
+def test_case_and_blanks_of_a_csv_header_do_not_count_where_no_name_fits_better() -> None:
+    assert decode(CSV, b" ID ,a,A\n1,2,3\n", "id int, a int, A int") == [{"id": 1, "a": 2, "A": 3}]
+
+
+@pytest.mark.parametrize("multiline", [False, True])
+def test_a_quote_that_is_never_closed_swallows_no_line(multiline: bool) -> None:
+    decoder = CsvDecoder(CsvDecoderConfig(multiline=multiline))
+    with pytest.raises(DecodeError, match="never closed|line end"):
+        decode(decoder, b'a,b\n1,x\n2,"y\n3,z\n', "a int, b string")
+    assert decode(decoder, b'a,b\n1,5" pipe\n2,x\n', "a int, b string")[0]["b"] == '5" pipe'
+
+
+@pytest.mark.parametrize(
+    ("data", "ddl", "rows"),
+    [
+        (b"a,b,c\n1,x,y\nbad,x,y\n", "a int, b string", [(1, "x", '{"c":"y"}'), (None, "x", '{"c":"y","a":"bad"}')]),
+        (b"a,b\n1,x,more\n2,z\n", "a int, b string", [(1, "x", '{"_c2":"more"}'), (2, "z", None)]),
+        (b"a,b\n1\n2,z\n", "a int, b string", [(1, None, None), (2, "z", None)]),
+        (b'a,b\n1,"x\n2,z\n', "a int, b string", [(None, None, '{"_corrupt_record":"1,\\"x"}'), (2, "z", None)]),
+        (b"a,b\n300,\xff\n", "a tinyint, b string", [(None, None, '{"_corrupt_record":"300,\ufffd"}')]),
+        (b"a\n12345678\n1\n", "a decimal(9,2)", [(None, '{"a":"12345678"}'), (Decimal("1.00"), None)]),
+    ],
+)
+def test_csv_rescue(data: bytes, ddl: str, rows: list[Any]) -> None:
+    bad: list[BadRecord] = []
+    schema = parse_schema(ddl + ", more string")
+    how = BadRecords(bad.append, extras="more", rescue=True)
+    found = [row for batch in CSV.decode_tolerantly(io.BytesIO(data), schema, how) for row in batch.to_pylist()]
+    assert [tuple(row.values()) for row in found] == rows
+    assert len(bad) == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "rows"),
+    [
+        (b'[{"a":1},\n {"a":\n2}]\n', [1, 2]),
+        (b'{"a":\n7}', [7]),
+        (b" [ ] ", []),
+        (b"", []),
+        (b'[{"a":"x\\ny"}, {"a":null}]', None),
+        (b'[{"a":1},]', None),
+        (b'[{"a":1}', None),
+        (b'[{"a":1}] {"a":2}', None),
+        (b"[1]", None),
+    ],
+)
+def test_a_json_document(data: bytes, rows: list[int] | None) -> None:
+    decoder = JsonLinesDecoder(JsonLinesDecoderConfig(multiline=True, block_bytes=1024))
+    if rows is None:
+        with pytest.raises(DecodeError):
+            decode(decoder, data, "a int")
+    else:
+        assert [row["a"] for row in decode(decoder, data, "a int")] == rows
 
 
 def test_csv_decimals_keep_every_digit() -> None:

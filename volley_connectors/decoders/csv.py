@@ -97,7 +97,7 @@ class CsvDecoder:
             blocks = self._blocks(file, self._config.block_bytes)
             for block in blocks:
                 if parser is None:
-                    names = blocks.names or _positions(schema, bad.extras, self._width(block))
+                    names = _named(blocks.names, schema) or _positions(schema, bad.extras, self._width(block))
                     parser = CsvParser(schema, bad, names, self._dialect, self._config.null_values)
                 yield from parser.batches(block)
 
@@ -111,7 +111,13 @@ class CsvDecoder:
 
     def _width(self, block: bytes) -> int:
         begin, end = next(self._dialect.spans(block))
-        return len(self._dialect.values(block[begin:end]))
+        options = pc.ReadOptions(use_threads=False, autogenerate_column_names=True)
+        try:
+            record = pc.read_csv(io.BytesIO(block[begin:end]), options, self._dialect.parse_options())
+        except pa.ArrowInvalid:
+            # A quote that is never closed.
+            return len(self._dialect.values(block[begin:end]))
+        return int(record.num_columns)
 
     @property
     def _dialect(self) -> CsvDialect:
@@ -137,6 +143,12 @@ class CsvDecoder:
 
 def _is_utf8(encoding: str) -> bool:
     return encoding.lower().replace("-", "").replace("_", "") in ("utf8", "ascii", "usascii", "utf8sig")
+
+
+def _named(header: list[str] | None, schema: pa.Schema) -> list[str]:
+    """The header with the schema's spelling: where a name is not in it, case and blanks around it do not count."""
+    missing = {name.lower(): name for name in schema.names if name not in (header or [])}
+    return [name if name in schema.names else missing.pop(name.strip().lower(), name) for name in header or []]
 
 
 def _positions(schema: pa.Schema, extras: str | None, width: int) -> list[str]:

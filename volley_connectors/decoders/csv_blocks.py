@@ -145,4 +145,7 @@ class CsvBlocks:
 
 
 def _line_end(text: bytes, begin: int) -> int:
-    return text.find(b"\n", begin) + 1 or len(text)
+    end = text.find(b"\n", begin) + 1 or len(text)
+    # A carriage return alone ends a line too, for Arrow and for Spark.
+    lone = text.find(b"\r", begin, end) + 1
+    return lone if lone and text[lone : lone + 1] != b"\n" else end

@@ -56,6 +56,8 @@ def _elements(text: str) -> Iterator[str]:
         at = _skip(text, end)
         if text[at : at + 1] == ",":
             at = _skip(text, at + 1)
+            if text[at : at + 1] == "]":
+                raise DecodeError(f"the array has a comma behind its last element, at character {at}")
         elif text[at : at + 1] != "]":
             raise DecodeError(f"the array ends too early, or lacks a comma, at character {at}")
     if _skip(text, at + 1) != len(text):

@@ -88,8 +88,7 @@ def only_column(schema: pa.Schema, fits: Any, name: str) -> None:
 
 
 def _rows(block: bytes) -> pa.Array:
-    text = pa.array([block.removesuffix(b"\n")], pa.large_binary()).cast(_LONG_LINES)
-    found = pc.split_pattern(text, "\n").flatten()
     if b"\r" in block:
-        found = pc.replace_substring_regex(found, r"\r$", "")
-    return found.cast(pa.string())
+        block = block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+    text = pa.array([block.removesuffix(b"\n")], pa.large_binary()).cast(_LONG_LINES)
+    return pc.split_pattern(text, "\n").flatten().cast(pa.string())
