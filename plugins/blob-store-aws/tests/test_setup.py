@@ -5,7 +5,8 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,7 +15,7 @@ import pytest
 import yaml
 from botocore.client import BaseClient
 from typer.testing import CliRunner
-from volley_blob_store_aws import S3Source, S3SourceConfig
+from volley_blob_store_aws import S3Source, S3SourceConfig, credentials
 from volley_blob_store_aws.errors import _ACTIONS
 from volley_blob_store_aws.events import parse
 
@@ -86,6 +87,14 @@ class Cloud:
         policies = [self.sns.get_topic_attributes(TopicArn=arn)["Attributes"] for arn in topics]
         subscriptions = self.sns.list_subscriptions()["Subscriptions"]
         return queues, topics, policies, subscriptions, rules, self.notifications()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def one_session() -> Iterator[None]:
+    """Half of a run's time goes into the SDK's reading its own files, which one session does once."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(credentials, "_session", cache(credentials._session))
+        yield
 
 
 @pytest.fixture
