@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from volley_connectors.blob.cleaned import CleaningLog
 from volley_connectors.blob.manifests import Entry, ManifestLog
 from volley_connectors.blob.reports import BlobReport, Reports
 from volley_connectors.state import StateStore
@@ -96,6 +97,15 @@ def test_people_get_a_table_errors_and_a_summary_of_everything(volley: Volley, s
 def test_a_wide_screen_shows_the_message_too(volley: Volley, state: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("COLUMNS", "180")
     assert volley("files", state, "--epoch", 1).stdout.splitlines()[1].split()[-1] == "m-1"
+
+
+def test_what_was_cleaned_is_told_and_what_was_left_alone_is_not(volley: Volley, state: Path) -> None:
+    log = CleaningLog(StateStore(str(state)))
+    log.write(1, "deleted", [BlobRef("s3://b/in/1-b.json", version="v1")])
+    log.write(2, "archived", [])
+    found = [(row["uri"][-8:-5], row["state"]) for row in rows(volley, state, "--epoch", "1..2")]
+    assert found == [("1-a", "deleted"), ("1-b", "read"), ("2-a", "archived"), ("2-b", "corrupt")]
+    assert "1 archived, 1 corrupt, 1 deleted, 2 planned" in volley("files", state).stdout
 
 
 def test_looking_changes_nothing(volley: Volley, state: Path, tmp_path: Path) -> None:
