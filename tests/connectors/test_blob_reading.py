@@ -273,7 +273,7 @@ def test_a_big_object_is_read_in_pieces_by_several_splits(
 )
 def test_options_that_do_not_fit_together_are_refused(make: Any, options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
-        make(**options)
+        make(**options).schema()
 
 
 def test_with_auto_the_name_tells_the_format(folder: Path, read: Read) -> None:

@@ -230,10 +230,12 @@ def test_a_thousand_messages_take_few_round_trips(world: Any) -> None:
 def test_a_single_message_is_not_waited_for_twice(world: Any) -> None:
     world.announce("1.json", 1)
     slow = SlowQueue(world.queue, seconds=0.2)
-    inbox = Inbox(slow, Deliveries(slow, 300), threads=8)
+    deliveries = Deliveries(slow, 300)
+    inbox = Inbox(slow, deliveries, threads=8)
     items, more = inbox.fetch(1000)
     assert (len(items), more, slow.polls) == (1, False, 1)
     inbox.close()
+    deliveries.close(release_planned=True)
 
 
 def test_a_poll_that_fails_keeps_what_the_others_brought(world: Any) -> None:

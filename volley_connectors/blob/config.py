@@ -251,9 +251,3 @@ class BlobSourceConfig(SourceConfig):
                 "query, rows would be doubled; make it a query with a state_location, checkpoint and sink of its own"
             )
         return self
-
-    @model_validator(mode="after")
-    def _schema_can_be_remembered(self) -> Self:
-        if self.schema_evolution == "add_new_columns" and not (self.schema_location or self.state_location):
-            raise ValueError("schema_evolution = add_new_columns needs 'schema_location' or 'state_location'")
-        return self

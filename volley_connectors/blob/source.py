@@ -310,6 +310,12 @@ class BlobSource:
     @cached_property
     def _schemas(self) -> SchemaLog | None:
         location = self._config.schema_location or self._config.state_location
+        # Not refused by the config itself: a pipeline fills its state_location in later.
+        if location is None and self._must_remember and self._config.schema_evolution == "add_new_columns":
+            raise ConfigError(
+                f"{self.connector_id}: schema_evolution = add_new_columns needs 'schema_location' or 'state_location': "
+                "where to remember the columns."
+            )
         return None if location is None else SchemaLog(StateStore(location))
 
     @cached_property
