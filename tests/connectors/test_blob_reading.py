@@ -11,7 +11,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
 import pyarrow as pa
+import pyarrow.orc as orc
 import pyarrow.parquet as pq
 import pytest
 from volley_blob_store_local import FilesSource, FilesSourceConfig
@@ -261,6 +263,46 @@ def test_a_big_object_is_read_in_pieces_by_several_splits(
     assert ids == list(range(20_000))
     assert states == ["planned"] * (len(splits) - 1) + ["read"]
     assert sum(report.rows for report in reports.read(1)) == 20_000
+
+
+def write_binary(folder: Path, name: str, ids: list[int]) -> None:
+    """A file of many row groups, blocks, batches or stripes."""
+    table = pa.table({"id": pa.array(ids, pa.int64())})
+    path = folder / f"a.{name}"
+    if name == "parquet":
+        pq.write_table(table, path, row_group_size=1000)
+    elif name == "orc":
+        orc.write_table(table, path, stripe_size=8192, batch_size=1000)
+    elif name == "arrow":
+        with pa.ipc.new_file(path, table.schema) as writer:
+            writer.write_table(table, max_chunksize=1000)
+    else:
+        kind = {"type": "record", "name": "Row", "fields": [{"name": "id", "type": "long"}]}
+        with path.open("wb") as file:
+            fastavro.writer(file, kind, table.to_pylist())
+
+
+BINARY = ["parquet", "avro", "orc", "arrow"]
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_big_binary_objects_are_read_in_pieces_by_several_splits(folder: Path, make: Any, name: str) -> None:
+    write_binary(folder, name, list(range(50_000)))
+    source = make(format=name, target_split_bytes=(folder / f"a.{name}").stat().st_size // 3)
+    end = source.latest_offset(source.initial_offset(), ReadLimit())
+    splits = source.splits(source.initial_offset(), end)
+    assert len(splits) > 1
+    ids = [i for split in splits for record in source.read(split) for i in record.batch["id"].to_pylist()]
+    assert ids == list(range(50_000))
+
+
+@pytest.mark.parametrize("name", BINARY)
+def test_a_value_that_does_not_fit_becomes_a_dead_letter(folder: Path, read: Read, tmp_path: Path, name: str) -> None:
+    write_binary(folder, name, [1, 2**40, 3])
+    options = {"on_bad_record": "dead_letter", "dead_letter_path": str(tmp_path / "dead")}
+    assert read(format=name, schema="id int", **options).to_pylist() == [{"id": 1}, {"id": 3}]
+    (letter,) = letters(tmp_path)
+    assert json.loads(letter["raw"]) == {"id": 2**40}
 
 
 @pytest.mark.parametrize(

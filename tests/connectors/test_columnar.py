@@ -260,6 +260,13 @@ def test_orc_rows_are_counted_even_if_no_column_is_wanted() -> None:
     assert decode(ORC, data, pa.schema([("z", pa.string())])).to_pylist() == [{"z": None}] * 3
 
 
+def test_orc_numbers_are_timestamps_without_a_zone_if_that_is_asked_for() -> None:
+    """So Spark writes them."""
+    data = _orc(pa.table({"at": pa.array([1, None], pa.int64())}))
+    rows = decode(ORC, data, pa.schema([("at", pa.timestamp("us"))])).to_pylist()
+    assert rows == [{"at": dt.datetime(1970, 1, 1, 0, 0, 0, 1)}, {"at": None}]
+
+
 @pytest.mark.parametrize("compression", ["uncompressed", "zlib", "snappy", "lz4", "zstd"])
 def test_orc_is_read_whatever_its_compression(compression: str) -> None:
     table = pa.table({"id": list(range(1000)), "price": pa.array([Decimal("1.10")] * 1000, pa.decimal128(10, 2))})

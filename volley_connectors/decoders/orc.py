@@ -50,7 +50,7 @@ class OrcDecoder:
             found = _open(file)
             columns = fitting.wanted(found.schema.names)
             stripes = range(found.nstripes) if self._stripes is None else range(*self._stripes)
-            batches = (_stripe(found, number, columns) for number in stripes)
+            batches = (_with_local_times(_stripe(found, number, columns), schema) for number in stripes)
             yield from fitting.batches(batches, self._config.batch_rows)
 
     def cut(self, file: BinaryIO, target_bytes: int) -> Sequence[Stripes]:
@@ -72,3 +72,12 @@ def _stripe(found: orc.ORCFile, number: int, columns: list[str]) -> pa.RecordBat
     # Arrow forgets the number of rows if no column is read.
     batch = found.read_stripe(number, columns or found.schema.names[:1])
     return batch if columns else pa.RecordBatch.from_struct_array(pa.array([{}] * batch.num_rows, pa.struct([])))
+
+
+def _with_local_times(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
+    """Spark writes timestamps without a zone as whole numbers, and says so where Arrow does not show it."""
+    local = pa.timestamp("us")
+    for index, field in enumerate(batch.schema):
+        if pa.types.is_int64(field.type) and field.name in schema.names and schema.field(field.name).type.equals(local):
+            batch = batch.set_column(index, field.name, batch.column(index).view(local))
+    return batch
