@@ -205,8 +205,8 @@ def spark_avro() -> str | None:
     """The classpath of Spark's reader of Avro, if Maven can fetch it."""
     try:
         return maven(SPARK_AVRO)
-    except RuntimeError as error:
-        print(f"Spark's reader of Avro is left out: {str(error).splitlines()[0]}", file=sys.stderr)
+    except RuntimeError:
+        print(f"Spark's reader of Avro is left out: Maven cannot fetch {SPARK_AVRO}", file=sys.stderr)
         return None
 
 
