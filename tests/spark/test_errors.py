@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import EntryPoints
 from pathlib import Path
 
 import pytest
@@ -39,7 +38,7 @@ def test_wrong_options_of_a_source_fail_when_it_is_defined(spark, options, messa
 
 
 def test_a_connector_whose_package_is_missing_gives_the_install_line(spark, monkeypatch):
-    monkeypatch.setattr(registry, "_entry_points", lambda path: EntryPoints())
+    monkeypatch.setattr(registry, "_rows", lambda kind, path: ())
     with pytest.raises(Exception, match=r"Run: pip install 'volley-connectors\[blob-store\]'"):
         Connection.parse("sources", {"connector": "files"})
 

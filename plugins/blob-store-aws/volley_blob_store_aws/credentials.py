@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import threading
-from functools import partial
+from functools import lru_cache, partial
 from types import SimpleNamespace
 from typing import Any, Self
 
@@ -15,6 +16,17 @@ from volley_core import ConnectorConfig
 _SESSION_NAME = "volley"
 _HTTP_TRIES = 5
 _POOL_SIZE = 32
+_IDENTITY = (
+    "region",
+    "profile",
+    "access_key_id",
+    "secret_access_key",
+    "session_token",
+    "role_arn",
+    "external_id",
+    "sts_endpoint_url",
+)
+_making = threading.Lock()
 
 
 class AwsConfig(ConnectorConfig):
@@ -80,10 +92,10 @@ class AwsClient:
         return (AwsClient, (self._service, self._config))
 
     def __call__(self) -> Any:
-        # boto3's clients may be shared between threads; making one may not.
         with self._lock:
             if self._client is None:
-                with translated(f"Connecting to {self._service}"):
+                # boto3's clients may be shared between threads, its sessions only so that one client is made at a time.
+                with translated(f"Connecting to {self._service}"), _making:
                     self.session = _session(self._config)
                     self._client = _connect(self._service, self.session, self._config)
             return self._client
@@ -121,6 +133,13 @@ def _connect(service: str, session: Any, config: AwsConfig) -> Any:
 
 
 def _session(config: AwsConfig) -> Any:
+    identity = AwsConfig(**{name: getattr(config, name) for name in config.model_fields_set & set(_IDENTITY)})
+    return _shared_session(identity, tuple(sorted(item for item in os.environ.items() if item[0].startswith("AWS_"))))
+
+
+@lru_cache(maxsize=16)
+def _shared_session(config: AwsConfig, environment: tuple[tuple[str, str], ...]) -> Any:
+    """One for all tasks of a process: each would otherwise assume its role, or ask the machine who it is, anew."""
     import boto3
 
     session = boto3.session.Session(
