@@ -3,7 +3,7 @@
     python -m benchmarks.decoders [--rows 200000] [--rounds 7] [--json FILE]
 
 Both are measured in every round, in turn and warm, on one pinned core; ratios are taken within a round, CPU first.
-Spark's reader of Avro is a JAR from Maven: without Maven that format has no side to compare with.
+Spark's reader of Avro is that of another Spark: see benchmarks/avro_spark.py.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ import json
 import os
 import random
 import statistics
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -31,8 +30,9 @@ import pyarrow.orc as orc
 import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
+from benchmarks import avro_spark
+from benchmarks.avro_spark import AvroSpark
 from benchmarks.cpu import CpuMeter
-from tests.servers.toolchains import maven
 from volley_connectors.registry import build, installed
 from volley_connectors.spark import session
 from volley_core.schema import parse_schema
@@ -41,7 +41,6 @@ FLAT = (
     "id bigint, customer string, country string, amount double, at timestamp, ok boolean, note string, quantity bigint"
 )
 NESTED = FLAT + ", device struct<os: string, version: bigint>, tags array<string>"
-SPARK_AVRO = "org.apache.spark:spark-avro_2.13:4.3.0"
 TARGETS = {"json": 1.7, "json gzip": 1.7, "csv": 3.0, "avro snappy": 1.5, "avro deflate": 1.5, "parquet zstd": 1.0}
 WARM_UP_ROUNDS = 3
 
@@ -89,18 +88,17 @@ def events(rows: int) -> list[dict[str, Any]]:
     ]
 
 
-def write(folder: Path, rows: list[dict[str, Any]], with_spark_avro: bool) -> list[Input]:
+def write(folder: Path, rows: list[dict[str, Any]]) -> list[Input]:
     """The same rows in every format whose decoder is installed."""
     table = pa.Table.from_pylist(rows, schema=parse_schema(NESTED))
     text = "".join(json.dumps(row, default=_json) + "\n" for row in rows).encode()
     names = {found.name for found in installed("decoders")}
-    avro = "avro" if with_spark_avro else None
     plans: list[tuple[str, str, str, str | None, Callable[[str], Any]]] = [
         ("json", "e.json", NESTED, "json", lambda path: Path(path).write_bytes(text)),
         ("json gzip", "e.json.gz", NESTED, "json", lambda path: Path(path).write_bytes(gzip.compress(text, 6))),
         ("csv", "e.csv", FLAT, "csv", lambda path: pc.write_csv(_flat(table), path)),
-        ("avro snappy", "snappy.avro", NESTED, avro, lambda path: _write_avro(path, rows, "snappy")),
-        ("avro deflate", "deflate.avro", NESTED, avro, lambda path: _write_avro(path, rows, "deflate")),
+        ("avro snappy", "snappy.avro", NESTED, "avro", lambda path: _write_avro(path, rows, "snappy")),
+        ("avro deflate", "deflate.avro", NESTED, "avro", lambda path: _write_avro(path, rows, "deflate")),
         ("parquet zstd", "e.parquet", NESTED, "parquet", lambda path: pq.write_table(table, path, compression="zstd")),
         ("orc zstd", "e.orc", NESTED, "orc", lambda path: orc.write_table(table, path, compression="zstd")),
         ("arrow", "e.arrow", NESTED, None, lambda path: _write_arrow(path, table)),
@@ -171,12 +169,16 @@ def read(spark: SparkSession, source: Input) -> Sample:
     return Sample(source.format, "spark", wall, cpu.seconds)
 
 
-def measure(spark: SparkSession, inputs: list[Input], rows: int, rounds: int) -> list[Sample]:
+def measure(spark: SparkSession, avro: AvroSpark, inputs: list[Input], rows: int, rounds: int) -> list[Sample]:
     """Every reader of every file in turn; the first rounds warm Spark's compiler and are not kept."""
     samples = []
     for number in range(-WARM_UP_ROUNDS, rounds):
         for source in inputs:
-            found = [decode(source, rows), *([read(spark, source)] if source.spark else [])]
+            found = [decode(source, rows)]
+            if source.spark == "avro":
+                found.append(Sample(source.format, "spark", *avro.read(source.path, source.ddl)))
+            elif source.spark:
+                found.append(read(spark, source))
             samples += found if number >= 0 else []
         print(f"round {number + 1}/{rounds}" if number >= 0 else "warming up", flush=True)
     return samples
@@ -201,15 +203,6 @@ def report(samples: list[Sample], rows: int) -> list[dict[str, Any]]:
     return lines
 
 
-def spark_avro() -> str | None:
-    """The classpath of Spark's reader of Avro, if Maven can fetch it."""
-    try:
-        return maven(SPARK_AVRO)
-    except RuntimeError:
-        print(f"Spark's reader of Avro is left out: Maven cannot fetch {SPARK_AVRO}", file=sys.stderr)
-        return None
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=200_000)
@@ -219,14 +212,12 @@ def main() -> None:
     # Before Java starts, which inherits it: garbage collector and compiler share the core, as Arrow's threads would.
     os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
     pa.set_cpu_count(1)
-    jars = spark_avro()
-    conf = {"spark.driver.extraClassPath": jars} if jars else {}
-    with tempfile.TemporaryDirectory(prefix="volley-decoders-") as work:
-        inputs = write(Path(work), events(arguments.rows), with_spark_avro=jars is not None)
-        spark = session("volley-decoders", master="local[1]", conf=conf)
+    with tempfile.TemporaryDirectory(prefix="volley-decoders-") as work, avro_spark.serve() as avro:
+        inputs = write(Path(work), events(arguments.rows))
+        spark = session("volley-decoders", master="local[1]")
         spark.sparkContext.setLogLevel("ERROR")
         try:
-            samples = measure(spark, inputs, arguments.rows, arguments.rounds)
+            samples = measure(spark, avro, inputs, arguments.rows, arguments.rounds)
         finally:
             spark.stop()
     lines = report(samples, arguments.rows)
