@@ -18,6 +18,9 @@ _MASK_DELTA = 0xA282EAD8
 class FramedSnappy:
     """A file's content, chunk by chunk. That whole chunks are missing at the end, the format does not tell."""
 
+    # Arrow asks; whoever opened the file closes it.
+    closed = False
+
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
         self._crc32c = _crc32c()

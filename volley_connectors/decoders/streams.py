@@ -64,6 +64,9 @@ def _igzip() -> Any:
 class _Decompressed:
     """A file through a decompressor of one stream, stream after stream: gzip and xz files may hold several."""
 
+    # Arrow asks; whoever opened the file closes it.
+    closed = False
+
     def __init__(self, file: BinaryIO, make: Callable[[], Any], error: type[Exception]) -> None:
         self._file = file
         self._make = make
