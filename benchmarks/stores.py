@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -45,7 +46,8 @@ class Stores:
         written = {"key": quote_plus(key), "size": len(data), "eTag": etag.strip('"')}
         s3_part = {"bucket": {"name": BUCKET}, "object": written}
         record = {"eventSource": "aws:s3", "eventName": "ObjectCreated:Put", "s3": s3_part}
-        return json.dumps({"Records": [{**record, "eventVersion": "2.1", "eventTime": "2026-01-01T00:00:00.000Z"}]})
+        moment = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        return json.dumps({"Records": [{**record, "eventVersion": "2.1", "eventTime": moment}]})
 
     @contextmanager
     def clients(self) -> Iterator[tuple[Any, Any]]:

@@ -15,6 +15,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
@@ -112,7 +113,7 @@ def event(key: str, data: bytes, etag: str) -> str:
     record = {
         "eventVersion": "2.1",
         "eventSource": "aws:s3",
-        "eventTime": "2026-01-01T00:00:00.000Z",
+        "eventTime": datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         "eventName": "ObjectCreated:Put",
         "s3": {"bucket": {"name": BUCKET}, "object": written},
     }
