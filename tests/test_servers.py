@@ -16,7 +16,7 @@ from tests.servers.cache import kept
 from tests.servers.processes import running
 from tests.servers.toolchains import tool
 
-BUSY = "while True: open('/dev/null').close()"
+BUSY = "while True: files = [open('/dev/null') for _ in range(50)]"
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)"
 
 
@@ -79,7 +79,7 @@ def test_a_port_that_another_process_took_is_not_mistaken_for_the_server(
 def test_files_that_a_starting_server_opens_and_closes_are_no_error() -> None:
     with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
         try:
-            assert not any(processes._listens(process.pid, 1) for _ in range(100))
+            assert not any(processes._listens(process.pid, 1) for _ in range(50))
         finally:
             process.kill()
 
