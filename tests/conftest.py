@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers.fixtures import elasticmq, moto, versitygw
+from tests.servers.fixtures import delta_judge, elasticmq, moto, versitygw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["checkpoint", "elasticmq", "loopback_only", "moto", "spark", "versitygw"]
+__all__ = ["checkpoint", "delta_judge", "elasticmq", "loopback_only", "moto", "spark", "versitygw"]
 
 
 def _refuse_others(address: Any) -> None:

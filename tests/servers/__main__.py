@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tests.servers import elasticmq, versitygw
+from tests.servers.judges import delta
 
-for server in (elasticmq, versitygw):
+for server in (elasticmq, versitygw, delta):
     print(server.fetch())

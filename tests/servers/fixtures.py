@@ -9,6 +9,8 @@ import pytest
 from tests.servers import elasticmq as elasticmq_server
 from tests.servers import moto as moto_server
 from tests.servers import versitygw as versitygw_server
+from tests.servers.judges import delta as delta_judge_process
+from tests.servers.judges.delta import DeltaJudge
 
 
 @pytest.fixture(scope="session")
@@ -30,3 +32,10 @@ def versitygw(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The address of one versitygw for the whole run."""
     with versitygw_server.serve(tmp_path_factory.mktemp("versitygw")) as address:
         yield address
+
+
+@pytest.fixture(scope="session")
+def delta_judge(tmp_path_factory: pytest.TempPathFactory) -> Iterator[DeltaJudge]:
+    """The one judge of Delta tables for the whole run."""
+    with delta_judge_process.serve(tmp_path_factory.mktemp("delta_judge")) as judge:
+        yield judge

@@ -5,10 +5,12 @@ The first call downloads or builds, which takes minutes; later ones find it in t
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 import subprocess
+from collections.abc import Sequence
 from pathlib import Path
 
 from tests.servers.cache import kept
@@ -37,6 +39,16 @@ def maven(*artifacts: str) -> str:
 
     _, name, version = artifacts[0].split(":")
     return str(kept(f"{name}-{version}", make) / "lib" / "*")
+
+
+def javac(sources: Sequence[Path], *artifacts: str) -> str:
+    """The classpath of programs of our own, compiled against these artifacts, and of the artifacts."""
+    classpath = maven(*artifacts)
+    # Compiled anew when what it is made of has changed.
+    made_of = b"".join(source.read_bytes() for source in sources) + classpath.encode()
+    command = [tool("javac", "Java 17"), "-nowarn", "-cp", classpath, *map(str, sources)]
+    name = f"{sources[-1].stem}-{hashlib.sha256(made_of).hexdigest()[:12]}"
+    return f"{kept(name, lambda new: _run([*command, '-d', str(new)], new))}{os.pathsep}{classpath}"
 
 
 def go(package: str) -> Path:
