@@ -68,7 +68,7 @@ class PartitionWriter:
             return []
         file, self._file = self._file, None
         stats = file.close()
-        nulls = sorted(self._nulls | file.null_columns)
+        nulls = sorted(self._nulls | {name for name, count in file.null_counts.items() if count})
         return [DataFile(file.path, file.size, self._values, int(time.time() * 1000), stats, nulls)]
 
 
@@ -118,7 +118,7 @@ class _OpenFile:
     def __init__(self, files: Any, path: str, schema: pa.Schema, compression: str) -> None:
         self.path = path
         self.size = 0
-        self.null_columns: set[str] = set()
+        self.null_counts = dict.fromkeys(schema.names, 0)
         self._schema = schema
         self._out = files.open_output_stream(path)
         self._parquet = pq.ParquetWriter(
@@ -127,7 +127,8 @@ class _OpenFile:
 
     def write(self, rows: pa.Table) -> None:
         self._parquet.write_table(rows, row_group_size=max(1, len(rows)))
-        self.null_columns |= {name for name in rows.column_names if rows[name].null_count}
+        for name in rows.column_names:
+            self.null_counts[name] += rows[name].null_count
         self.size = self._out.tell()
 
     def close(self) -> str:
@@ -135,4 +136,4 @@ class _OpenFile:
         self._parquet.close()
         self.size = self._out.tell()
         self._out.close()
-        return statistics(self._parquet.writer.metadata, self._schema)
+        return statistics(self._parquet.writer.metadata, self._schema, self.null_counts)

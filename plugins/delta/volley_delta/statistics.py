@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from decimal import Decimal
 from typing import Any, NamedTuple
 
@@ -42,8 +42,8 @@ def measured(schema: pa.Schema) -> list[str]:
     return [leaf.path for leaf in found if leaf.path not in floats]
 
 
-def statistics(footer: pq.FileMetaData, schema: pa.Schema) -> str:
-    """The `stats` of an add action."""
+def statistics(footer: pq.FileMetaData, schema: pa.Schema, null_counts: Mapping[str, int]) -> str:
+    """The `stats` of an add action. `null_counts` are those of the columns of the top level."""
     low: dict[str, Any] = {}
     high: dict[str, Any] = {}
     nulls: dict[str, Any] = {}
@@ -51,10 +51,14 @@ def statistics(footer: pq.FileMetaData, schema: pa.Schema) -> str:
     for number, leaf in enumerate(leaves(schema)[:INDEXED_LEAVES]):
         if leaf.names is None:
             continue
+        if len(leaf.names) == 1:
+            # The footer does not count those of floats.
+            _put(nulls, leaf.names, null_counts[leaf.names[0]])
         columns = [group.column(number).statistics for group in groups]
         if any(column is None or not column.has_null_count for column in columns):
             continue
-        _put(nulls, leaf.names, sum(column.null_count for column in columns))
+        if len(leaf.names) > 1:
+            _put(nulls, leaf.names, sum(column.null_count for column in columns))
         bounds = _bounds([column for column in columns if column.num_values], leaf.kind)
         if bounds is not None:
             _put(low, leaf.names, _lower(bounds[0]))
