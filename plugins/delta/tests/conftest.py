@@ -18,11 +18,11 @@ QUERY = "11111111-aaaa-4aaa-8aaa-111111111111"
 class Writes:
     """Epochs as Spark writes them: tasks stage, another instance publishes."""
 
-    def __init__(self, uri: str, **options: Any) -> None:
-        self.uri, self.options = uri, options
+    def __init__(self, **options: Any) -> None:
+        self.options = options
 
     def sink(self, epoch: int = 0, query_id: str = QUERY, **options: Any) -> DeltaSink:
-        sink = DeltaSink(DeltaSinkConfig(table_uri=self.uri, **self.options | options))
+        sink = DeltaSink(DeltaSinkConfig(**self.options | options))
         sink.begin(EpochContext(query_id, epoch))
         return sink
 
@@ -50,4 +50,4 @@ def path(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def writes(path: Path) -> Callable[..., Writes]:
-    return lambda **options: Writes(str(path), **options)
+    return lambda **options: Writes(**{"table_uri": str(path)} | options)
