@@ -15,7 +15,7 @@ from volley_delta import DeltaSinkConfig
 
 from tests.servers.judges.delta import DeltaJudge
 from tests.servers.judges.judgement import multiset
-from volley_core import ConfigError, EpochContext, SinkError
+from volley_core import ConfigError, EpochContext, SinkError, VolleyError
 
 ROWS = pa.table({"id": pa.array([1, 2], pa.int64()), "name": pa.array(["a", None])})
 
@@ -190,6 +190,18 @@ def test_columns_that_came_in_another_order_are_stored_by_name(
 def test_a_column_that_readers_would_misread_is_refused_by_name(writes: Callable[..., Any], kind: pa.DataType) -> None:
     with pytest.raises(ConfigError, match="column 'odd': "):
         writes().sink().prepare(pa.schema([("id", pa.int64()), ("odd", kind)]))
+
+
+@pytest.mark.parametrize("uri", ["nowhere://lake/events", "s3://lake/events"])
+def test_a_store_that_cannot_be_used_is_an_error_of_ours(writes: Callable[..., Any], uri: str) -> None:
+    # Nobody listens there.
+    options = {"AWS_ENDPOINT_URL": "http://127.0.0.1:1", "AWS_ACCESS_KEY_ID": "key", "AWS_ALLOW_HTTP": "true"}
+    options |= {"AWS_REGION": "us-east-1", "max_retries": "1"}
+    sink = writes(table_uri=uri, storage_options=options, storage_secrets={"AWS_SECRET_ACCESS_KEY": "hush"}).sink()
+    with pytest.raises(VolleyError) as refused:
+        sink.prepare(ROWS.schema)
+    assert uri in str(refused.value)
+    assert "hush" not in str(refused.value)
 
 
 @pytest.mark.parametrize(

@@ -95,12 +95,13 @@ class TableCommits:
             time.sleep(min(_LONGEST_PAUSE_SECONDS, 0.01 * 2**attempt) * random.random() if attempt else 0)
             try:
                 table = self._table(staged)
+                if table is None:
+                    return
+                with translated(f"Reading the tags of {self.where}"):
+                    tags = Tags.read(table, self._pipeline_id, self._adopt, context, self.where)
             except TransientError as error:
                 failure = error
                 continue
-            if table is None:
-                return
-            tags = Tags.read(table, self._pipeline_id, self._adopt, context, self.where)
             if tags.holds_epoch:
                 # If a commit was tried, these may be the very files that the table holds.
                 if not paths & _unclear:

@@ -24,7 +24,9 @@ from volley_delta.location import TableLocation
 from volley_delta.part import DataFile, TableWriter
 from volley_delta.types import stored_schema
 
-_SECRET = re.compile("secret|password|token|account_?key|master_?key|_sas|sas_|signature", re.IGNORECASE)
+_SECRET = re.compile(
+    "secret|password|token|signature|access_?key(?!_?id)|account_?key|master_?key|_sas|sas_", re.IGNORECASE
+)
 
 
 class DeltaSinkConfig(SinkConfig):
