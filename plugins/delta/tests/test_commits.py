@@ -17,7 +17,7 @@ from deltalake.exceptions import CommitFailedError
 from tests.servers.aws import KEYS, client
 from tests.servers.judges.delta import DeltaJudge
 from tests.servers.moto import empty
-from volley_core import PipelineConflictError, TransientError
+from volley_core import ConfigError, PipelineConflictError, TransientError
 
 OTHER_QUERY = "22222222-bbbb-4bbb-8bbb-222222222222"
 
@@ -89,6 +89,12 @@ def test_of_two_zombies_on_s3_one_wins(
     zombies(writes(table_uri="s3://lake/some table", **on_s3), 25)
     copy(bucket, "some table/", tmp_path / "copy")
     assert held(delta_judge, tmp_path / "copy") == [*range(50)]
+
+
+@pytest.mark.usefixtures("bucket")
+def test_a_bucket_that_is_missing_is_told(writes: Callable[..., Any], on_s3: dict[str, Any]) -> None:
+    with pytest.raises(ConfigError, match="no such bucket"):
+        writes(table_uri="s3://pond/table", **on_s3).sink().prepare(ids().schema)
 
 
 def copy(s3: Any, prefix: str, folder: Path) -> None:

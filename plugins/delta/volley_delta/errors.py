@@ -6,12 +6,13 @@ import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from volley_core import ConfigError, SinkError, TransientError, VolleyError
+from volley_core import ConfigError, TransientError, VolleyError
 
 _COLOUR = re.compile(r"\x1b\[[0-9;]*m|\u21b3")
 _BACKTRACE = re.compile(r"\n\s*0: <unknown>.*", re.DOTALL)
 _QUERY = re.compile(r"\?\S*")
 _DENIED = re.compile(r"\b40[13]\b|AccessDenied|Forbidden|PermissionDenied|Permission denied|InvalidAccessKeyId")
+_MISSING = re.compile(r"NoSuchBucket|ContainerNotFound|FilesystemNotFound")
 _LENGTH = 400
 
 
@@ -28,7 +29,7 @@ def translated(doing: str) -> Iterator[None]:
     except CommitFailedError as error:
         raise TransientError(f"{doing}: others are writing ({said(error)}). Trying again later may help.") from None
     except DeltaError as error:
-        raise SinkError(
+        raise ConfigError(
             f"{doing}: delta-rs refuses ({said(error)}). Correct the sink's options or the table."
         ) from None
     except OSError as error:
@@ -42,6 +43,8 @@ def said(error: Exception) -> str:
 
 
 def _of_the_store(error: OSError, doing: str) -> VolleyError:
+    if _MISSING.search(str(error)):
+        return ConfigError(f"{doing}: there is no such bucket or container. Make it, or correct 'table_uri'.")
     if isinstance(error, PermissionError) or _DENIED.search(str(error)):
         return ConfigError(
             f"{doing}: access is denied ({said(error)}). Allow reading, writing, listing and deleting there, or "
