@@ -3,6 +3,6 @@
 from __future__ import annotations
 
 from tests.conftest import loopback_only
-from tests.servers.fixtures import delta_judge, elasticmq, moto, versitygw
+from tests.servers.fixtures import delta_judge, elasticmq, iceberg_judge, iceberg_rest, moto, versitygw
 
-__all__ = ["delta_judge", "elasticmq", "loopback_only", "moto", "versitygw"]
+__all__ = ["delta_judge", "elasticmq", "iceberg_judge", "iceberg_rest", "loopback_only", "moto", "versitygw"]

@@ -10,12 +10,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.servers.fixtures import delta_judge, elasticmq, moto, versitygw
+from tests.servers.fixtures import delta_judge, elasticmq, iceberg_judge, iceberg_rest, moto, versitygw
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-__all__ = ["checkpoint", "delta_judge", "elasticmq", "loopback_only", "moto", "spark", "versitygw"]
+__all__ = [
+    "checkpoint",
+    "delta_judge",
+    "elasticmq",
+    "iceberg_judge",
+    "iceberg_rest",
+    "loopback_only",
+    "moto",
+    "spark",
+    "versitygw",
+]
 
 
 def _refuse_others(address: Any) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 import threading
 import time
@@ -15,6 +16,7 @@ from tests.servers.cache import kept
 from tests.servers.processes import running
 from tests.servers.toolchains import tool
 
+BUSY = "while True: open('/dev/null').close()"
 LISTEN = "import socket, sys, time; s = socket.create_server(('127.0.0.1', int(sys.argv[1]))); time.sleep(600)"
 
 
@@ -72,6 +74,14 @@ def test_a_port_that_another_process_took_is_not_mistaken_for_the_server(
         monkeypatch.setattr(processes, "free_port", lambda: next(ports))
         with running(lambda port: [sys.executable, "-c", LISTEN, str(port)], tmp_path / "log") as address:
             assert address != f"127.0.0.1:{other.getsockname()[1]}"
+
+
+def test_files_that_a_starting_server_opens_and_closes_are_no_error() -> None:
+    with subprocess.Popen([sys.executable, "-c", BUSY]) as process:
+        try:
+            assert not any(processes._listens(process.pid, 1) for _ in range(100))
+        finally:
+            process.kill()
 
 
 def test_a_server_that_does_not_start_tells_what_it_said(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tests.servers import elasticmq, versitygw
-from tests.servers.judges import delta
+from tests.servers import elasticmq, iceberg_rest, versitygw
+from tests.servers.judges import delta, iceberg
 
-for server in (elasticmq, versitygw, delta):
+for server in (elasticmq, versitygw, iceberg_rest, delta, iceberg):
     print(server.fetch())

@@ -58,7 +58,14 @@ def _listens(pid: int, port: int) -> bool:
     rows = [line.split() for name in ("tcp", "tcp6") for line in _lines(Path("/proc/net") / name)]
     # Local address, state (0A is LISTEN) and inode, as proc(5) has them.
     sockets = {f"socket:[{row[9]}]" for row in rows if row[1].endswith(f":{port:04X}") and row[3] == "0A"}
-    return bool(sockets & {str(fd.readlink()) for fd in Path(f"/proc/{pid}/fd").iterdir() if fd.is_symlink()})
+    return bool(sockets & {_target(fd) for fd in Path(f"/proc/{pid}/fd").iterdir()})
+
+
+def _target(fd: Path) -> str:
+    try:
+        return str(fd.readlink())
+    except FileNotFoundError:
+        return ""  # The process has closed it since it was listed.
 
 
 def _lines(table: Path) -> list[str]:

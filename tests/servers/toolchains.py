@@ -24,28 +24,36 @@ _POM = """\
   <dependencies>{dependencies}</dependencies>
 </project>
 """
-_DEPENDENCY = "<dependency><groupId>{}</groupId><artifactId>{}</artifactId><version>{}</version></dependency>"
+_PARTS = ("groupId", "artifactId", "version", "classifier")
 _GOAL = "org.apache.maven.plugins:maven-dependency-plugin:3.6.1:copy-dependencies"
 
 
 def maven(*artifacts: str) -> str:
-    """The classpath of `group:artifact:version` and more of them, with all that they need. The first names the rest."""
+    """The classpath of `group:artifact:version[:classifier]` and more of them, with all that they need.
+
+    The first names the rest.
+    """
 
     def make(folder: Path) -> None:
-        dependencies = "".join(_DEPENDENCY.format(*artifact.split(":")) for artifact in artifacts)
+        dependencies = "".join(_dependency(artifact) for artifact in artifacts)
         (folder / "pom.xml").write_text(_POM.format(dependencies=dependencies))
         options = ["-q", "-B", "-DincludeScope=runtime", "-DoutputDirectory=lib"]
         _run([tool("mvn", "Maven"), *options, _GOAL], folder)
 
-    _, name, version = artifacts[0].split(":")
+    name, version = artifacts[0].split(":")[1:3]
     return str(kept(f"{name}-{version}", make) / "lib" / "*")
+
+
+def _dependency(artifact: str) -> str:
+    parts = zip(_PARTS, artifact.split(":"), strict=False)
+    return "<dependency>" + "".join(f"<{part}>{text}</{part}>" for part, text in parts) + "</dependency>"
 
 
 def javac(sources: Sequence[Path], *artifacts: str) -> str:
     """The classpath of programs of our own, compiled against these artifacts, and of the artifacts."""
     classpath = maven(*artifacts)
     # Compiled anew when what it is made of has changed.
-    made_of = b"".join(source.read_bytes() for source in sources) + classpath.encode()
+    made_of = b"".join(source.read_bytes() for source in sources) + " ".join(artifacts).encode()
     command = [tool("javac", "Java 17"), "-nowarn", "-cp", classpath, *map(str, sources)]
     name = f"{sources[-1].stem}-{hashlib.sha256(made_of).hexdigest()[:12]}"
     return f"{kept(name, lambda new: _run([*command, '-d', str(new)], new))}{os.pathsep}{classpath}"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tests.servers.judges.judgement import Judgement, literal
+from tests.servers.judges.judgement import Judgement, Where, condition
 from tests.servers.judges.process import JudgeProcess, compiled, judge_process
 
 
@@ -29,17 +29,15 @@ class DeltaJudge:
     def read(
         self,
         path: str | Path,
-        where: tuple[str, str, object] | tuple[str, str] | None = None,
+        where: Where | None = None,
         version: int | None = None,
     ) -> Judgement:
         """The table in a folder, now or at a version. A table that it cannot read is a `JudgementError`.
 
-        `where` is a column of the top level, one of `=`, `<`, `<=`, `>`, `>=` and a value, or a column and `is null` or
-        `is not null`. The judge prunes partitions, skips files and row groups by their statistics, and then drops the
+        With `where` the judge prunes partitions, skips files and row groups by their statistics, and then drops the
         rows that are left over: what statistics hide wrongly is missing from the rows.
         """
-        condition = where and [*where[:2], *map(literal, where[2:])]
-        return self._process.ask(path=str(path), where=condition, version=version)
+        return self._process.ask(path=str(path), where=condition(where), version=version)
 
 
 @contextmanager

@@ -7,10 +7,13 @@ import json
 import uuid
 from collections import Counter
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
+
+# A column of the top level, one of = < <= > >= and a value; or a column and "is null" or "is not null".
+Where = tuple[str, str, object] | tuple[str, str]
 
 
 @dataclass(frozen=True)
@@ -23,12 +26,16 @@ class Judgement:
     skipped: int
     """How many more the table has, which partitions or statistics ruled out."""
     version: int
+    """Delta's, or the id of Iceberg's snapshot; -1 is the table without any."""
     schema: dict[str, Any]
     """In the JSON of the format."""
     partition_columns: list[str]
+    """Iceberg's transforms as text: `day(time)`."""
     properties: dict[str, str]
-    transactions: dict[str, int]
-    """By application, the version of its newest one."""
+    transactions: dict[str, int] = field(default_factory=dict)
+    """Delta's: by application, the version of its newest one."""
+    snapshots: list[dict[str, str]] = field(default_factory=list)
+    """Iceberg's summaries, the newest first, of this snapshot and its ancestors."""
 
     def multiset(self) -> Counter[str]:
         return multiset(self.rows)
@@ -81,8 +88,12 @@ def _value(tagged: dict[str, Any]) -> Any:
     return _VALUES[kind](content)
 
 
-def literal(value: object) -> object:
-    """A value to compare a column with, as the judges read it."""
+def condition(where: Where | None) -> list[object] | None:
+    """As the judges read it."""
+    return where and [*where[:2], *map(_literal, where[2:])]
+
+
+def _literal(value: object) -> object:
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime):
