@@ -36,7 +36,7 @@ KNOWN = (
     KnownConnector("sinks", "count", "", "Counts rows and forgets them"),
     KnownConnector("sinks", "files", "blob-store", "Parquet files, one directory per epoch"),
     KnownConnector("sinks", "kafka", "kafka", "Records into Kafka, exactly-once", released=False),
-    KnownConnector("sinks", "delta", "delta", "A Delta Lake table, exactly-once", released=False),
+    KnownConnector("sinks", "delta", "delta", "A Delta Lake table, exactly-once"),
     KnownConnector("sinks", "iceberg", "iceberg", "An Iceberg table, exactly-once", released=False),
     KnownConnector("notification_sources", "directory-queue", "blob-store", "Message files in a directory"),
     KnownConnector("notification_sources", "sqlite-queue", "blob-store", "Messages in an SQLite file"),

@@ -115,7 +115,7 @@ def test_a_java_process_that_is_killed_is_one_clear_message(volley_process: Star
     [
         ({"checkpoint": None}, [], "--checkpoint"),
         ({"trigger": "continuous"}, [], "continuous mode"),
-        ({"sink": "delta"}, [], "not part of this version"),
+        ({"sink": "iceberg"}, [], "not part of this version"),
         ({"source": "memory", "snik": "x"}, [], "Did you mean 'sink'?"),
         ({"sink": {"connector": "count", "nme": "x"}}, [], "Did you mean 'name'?"),
         ({}, ["--timeout", "soon"], "expected a number and a unit"),

@@ -69,7 +69,8 @@ class Driver:
 
 
 class FilesPipeline:
-    def __init__(self, work: Path) -> None:
+    def __init__(self, work: Path, **sink: str) -> None:
+        """Into a directory of files, or into another sink of these options."""
         self.work = work
         self.incoming, self.table = work / "incoming", work / "table"
         self.incoming.mkdir()
@@ -80,7 +81,7 @@ class FilesPipeline:
         document = {
             "name": "kill",
             "source": source | {"max_files_per_trigger": 2},
-            "sink": {"connector": "files", "path": str(self.table)},
+            "sink": sink or {"connector": "files", "path": str(self.table)},
             "checkpoint": str(work / "checkpoint"),
             "spark": {"spark.master": "local[2]"},
         }
