@@ -26,19 +26,18 @@ def ids_in(judge: DeltaJudge, table: Path) -> list[int]:
     return sorted(row["id"] for row in judge.read(table).rows)
 
 
-def test_a_driver_killed_at_random_moments_and_a_lost_commit_log_double_nothing(
+def test_a_driver_killed_at_a_random_moment_and_a_lost_commit_log_double_nothing(
     delta_judge: DeltaJudge, pipeline: FilesPipeline
 ) -> None:
     seed = random.randrange(10**6)
     print(f"seed {seed}")
     moments = random.Random(seed)
-    for _ in range(2):
-        pipeline.add_files(14)
-        driver = pipeline.start()
-        driver.until_epochs(moments.randint(1, 3))
-        time.sleep(moments.uniform(0, 0.5))
-        driver.kill()
-    assert pipeline.finish() > 0, "the kills came too late: nothing was left to resume"
+    pipeline.add_files(10)
+    driver = pipeline.start()
+    driver.until_epochs(moments.randint(1, 2))
+    time.sleep(moments.uniform(0, 0.5))
+    driver.kill()
+    assert pipeline.finish() > 0, "the kill came too late: nothing was left to resume"
     assert ids_in(delta_judge, pipeline.table) == pipeline.rows_in
     last = max((pipeline.work / "checkpoint").rglob("commits/[0-9]*"), key=lambda file: int(file.name))
     last.unlink()
