@@ -247,7 +247,7 @@ def pipeline(tmp_path: Path, cloud: Cloud) -> Iterator[Pipeline]:
     made.close()
 
 
-@pytest.mark.timeout(900)
+@pytest.mark.timeout(1500)
 def test_every_good_row_once_through_ten_kills(spark: Any, cloud: Cloud, pipeline: Pipeline) -> None:
     chance = random.Random(20_26)
     world = World()
