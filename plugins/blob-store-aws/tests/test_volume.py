@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +20,11 @@ Start = Callable[..., S3Source]
 
 
 def event(*keys: str, bucket: str = "landing") -> str:
+    now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     records = [
         {
             "eventName": "ObjectCreated:Put",
+            "eventTime": now,
             "s3": {"bucket": {"name": bucket}, "object": {"key": key, "size": 7, "eTag": f"{index:032x}"}},
         }
         for index, key in enumerate(keys)
