@@ -18,6 +18,11 @@ ENTRIES = [
 ]
 
 
+def blobs(log: ManifestLog) -> list[BlobRef]:
+    """Every object in every manifest that is there, oldest first."""
+    return [entry.blob for number in log.numbers() for entry in log.read(number)]
+
+
 @pytest.fixture
 def state(tmp_path: Path) -> StateStore:
     return StateStore(str(tmp_path / "state"))
@@ -30,7 +35,7 @@ def test_what_was_written_is_read_by_another_instance(state: StateStore) -> None
 
 def test_an_empty_log_ends_at_zero(state: StateStore) -> None:
     assert ManifestLog(state).last() == 0
-    assert list(ManifestLog(state).blobs()) == []
+    assert blobs(ManifestLog(state)) == []
 
 
 def test_the_last_number_is_the_highest(state: StateStore) -> None:
@@ -38,7 +43,7 @@ def test_the_last_number_is_the_highest(state: StateStore) -> None:
     for number in range(1, 12):
         log.write(number, ENTRIES)
     assert ManifestLog(state).last() == 11
-    assert len(list(log.blobs())) == 22
+    assert len(blobs(log)) == 22
 
 
 def test_files_are_json_lines_that_sort_by_number(state: StateStore) -> None:

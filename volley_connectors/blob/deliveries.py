@@ -60,10 +60,6 @@ class Deliveries:
             self._start_heartbeat()
         return delivery
 
-    def count(self) -> int:
-        with self._lock:
-            return len(self._held)
-
     def give_back(self, receipts: list[str]) -> None:
         """Show messages again at once."""
         self._attempt("release", self._queue.release, receipts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import secrets
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,12 +73,6 @@ class ManifestLog:
 
     def has(self, number: int) -> bool:
         return self._store.exists(_name(number))
-
-    def blobs(self) -> Iterator[BlobRef]:
-        """Every object in every manifest that is there, oldest first."""
-        for number in self.numbers():
-            for entry in self.read(number):
-                yield entry.blob
 
     def numbers(self, after: int = 0) -> list[int]:
         """Of all manifests that are there, or of those behind one, in order."""

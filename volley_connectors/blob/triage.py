@@ -8,6 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from itertools import compress
 
 from volley_connectors.blob.deliveries import Item
 from volley_connectors.blob.ledger import Ledger, Verdict
@@ -49,12 +50,13 @@ class Triage:
 
     def sort(self, items: Sequence[Item]) -> list[Item]:
         """Those that need reading, with the version that they have now. The others are decided on."""
-        wanted = [item for item in items if self._selection.wants(item.blob.uri)]
+        chosen = [self._selection.wants(item.blob.uri) for item in items]
+        wanted = list(compress(items, chosen))
         exact = self._exact([item.blob for item in wanted])
         verdicts = self._ledger().judge(exact)
         # From here on nothing fails, so that no message is decided on halfway.
-        for item in items:
-            if not self._selection.wants(item.blob.uri):
+        for item, is_wanted in zip(items, chosen, strict=True):
+            if not is_wanted:
                 self._leave_out(item)
         new = []
         self._report_too_old([blob for blob, verdict in zip(exact, verdicts, strict=True) if verdict is _TOO_OLD])
